@@ -1,0 +1,43 @@
+package verdict
+
+import "google.golang.org/grpc/codes"
+
+// Outcome is the kind of an answer. The zero value refuses.
+type Outcome uint8
+
+const (
+	// Unknown means that the facts could not be established. It refuses.
+	Unknown Outcome = iota
+	// Denied means that the facts were known and the answer is no.
+	Denied
+	// Granted means yes.
+	Granted
+)
+
+// String returns "unknown", "denied" or "granted"; any other value is "unknown".
+func (o Outcome) String() string {
+	switch o {
+	case Denied:
+		return "denied"
+	case Granted:
+		return "granted"
+	default:
+		return "unknown"
+	}
+}
+
+// ClassOf returns the outcome that a gRPC code stands for: codes that say something about the
+// request are Denied, codes that say something about the server or the way to it are Unknown, OK is
+// Granted. A code from outside gRPC's list is Unknown.
+func ClassOf(code codes.Code) Outcome {
+	switch code {
+	case codes.OK:
+		return Granted
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied,
+		codes.Unauthenticated, codes.ResourceExhausted, codes.FailedPrecondition, codes.OutOfRange,
+		codes.Unimplemented:
+		return Denied
+	default:
+		return Unknown
+	}
+}

@@ -1,0 +1,157 @@
+package verdict
+
+import "google.golang.org/grpc/codes"
+
+// Reason is the stable code of a refusal: 1 to 64 of a-z, 0-9 and "_". A code keeps its meaning for
+// ever; metrics, alerts and other daemons branch on it. Values that are not in Reasons come from a
+// newer peer and are kept as they are.
+type Reason string
+
+// The reasons. Each has its entry in the table below.
+const (
+	// Unexplained stands in for a refusal that carries no reason, such as the zero Decision.
+	Unexplained Reason = "unexplained"
+
+	// CallerUnidentified: the peer of a mesh connection has no usable certificate identity.
+	CallerUnidentified Reason = "mesh_caller_unidentified"
+	// CallerNotAuthorized: the peer is known and may not call this method.
+	CallerNotAuthorized Reason = "mesh_caller_not_authorized"
+	// RequestTooLarge: the request is larger than the receiver accepts.
+	RequestTooLarge Reason = "request_too_large"
+	// DeadlineMissing: the caller set no deadline on a call that needs one.
+	DeadlineMissing Reason = "deadline_missing"
+	// LegacyGatewayRefused: the gateway is older than the handshake and the settings do not allow it.
+	LegacyGatewayRefused Reason = "legacy_gateway_refused"
+
+	// NotListed: a fresh allowlist does not hold the namespace.
+	NotListed Reason = "not_listed"
+	// Unsynced: the reader has not yet seen a complete, proven allowlist.
+	Unsynced Reason = "unsynced"
+	// Stale: the newest proof of the allowlist is too old.
+	Stale Reason = "stale"
+	// Withdrawn: the writer has withdrawn the allowlist, or a key of it is gone.
+	Withdrawn Reason = "withdrawn"
+	// Invalid: the current record of the allowlist cannot be accepted.
+	Invalid Reason = "invalid"
+	// Forked: two different allowlists claim the same revision.
+	Forked Reason = "forked"
+	// Behind: the writer vouches for a revision that the reader does not hold.
+	Behind Reason = "behind"
+)
+
+// Spec is what is fixed about a reason.
+type Spec struct {
+	// Reason is the code.
+	Reason Reason
+	// Doc is one sentence for the operator's list of codes.
+	Doc string
+	// Outcome is Denied or Unknown.
+	Outcome Outcome
+	// Code is the default gRPC code; its class is that of Outcome.
+	Code codes.Code
+	// Message is the default text for the caller; it discloses nothing about the installation.
+	Message string
+	// Retryable means that the same call may succeed later without anyone changing it.
+	Retryable bool
+}
+
+// specs is never written to. The codes of the allowlist reasons follow the allowlist protocol, rule
+// R8: one "no" and six kinds of "could not find out". Contract 5.3 wants NotListed as
+// FAILED_PRECONDITION on create; lifecycle says so with WithCode.
+var specs = [...]Spec{
+	{
+		Reason: Unexplained, Outcome: Unknown, Code: codes.Internal,
+		Doc:     "A refusal without a reason: a defect in the daemon that refused.",
+		Message: "the request was refused",
+	},
+	{
+		Reason: CallerUnidentified, Outcome: Denied, Code: codes.Unauthenticated,
+		Doc:     "The caller presented no certificate with exactly one identity of the mesh's trust domain.",
+		Message: "the caller is not identified",
+	},
+	{
+		Reason: CallerNotAuthorized, Outcome: Denied, Code: codes.PermissionDenied,
+		Doc:     "The caller's certificate identity is not on the list of those that may call this method.",
+		Message: "the caller may not use this method",
+	},
+	{
+		Reason: RequestTooLarge, Outcome: Denied, Code: codes.ResourceExhausted,
+		Doc:     "The request, or one field of it, is longer than its stated limit.",
+		Message: "the request is too large",
+	},
+	{
+		Reason: DeadlineMissing, Outcome: Denied, Code: codes.InvalidArgument,
+		Doc:     "The caller set no deadline; inside the mesh every call has one.",
+		Message: "the request has no deadline",
+	},
+	{
+		Reason: LegacyGatewayRefused, Outcome: Denied, Code: codes.FailedPrecondition,
+		Doc:     "The gateway sends no handshake metadata and allow_legacy_gateway is off.",
+		Message: "the gateway is too old for this driver: upgrade it, or set allow_legacy_gateway",
+	},
+	{
+		Reason: NotListed, Outcome: Denied, Code: codes.PermissionDenied,
+		Doc:     "The namespace is not in the operator's allowlist, and the list is proven current.",
+		Message: "workspace is not in the operator namespace allowlist",
+	},
+	{
+		Reason: Unsynced, Outcome: Unknown, Code: codes.Unavailable, Retryable: true,
+		Doc:     "The allowlist has not been received completely since the daemon started or lost it.",
+		Message: "the operator namespace allowlist is not available",
+	},
+	{
+		Reason: Stale, Outcome: Unknown, Code: codes.Unavailable, Retryable: true,
+		Doc:     "The newest proof of the allowlist is older than max_staleness.",
+		Message: "the operator namespace allowlist is not available",
+	},
+	{
+		Reason: Withdrawn, Outcome: Unknown, Code: codes.Unavailable, Retryable: true,
+		Doc:     "The writer no longer vouches for an allowlist, or its record was deleted.",
+		Message: "the operator namespace allowlist is not available",
+	},
+	{
+		Reason: Invalid, Outcome: Unknown, Code: codes.Unavailable, Retryable: true,
+		Doc:     "The current record of the allowlist does not parse, is for another gateway, or its signature does not verify.",
+		Message: "the operator namespace allowlist is not available",
+	},
+	{
+		Reason: Forked, Outcome: Unknown, Code: codes.Unavailable, Retryable: true,
+		Doc:     "Two different allowlists carry the same epoch and revision; only a higher epoch ends this.",
+		Message: "the operator namespace allowlist is not available",
+	},
+	{
+		Reason: Behind, Outcome: Unknown, Code: codes.Unavailable, Retryable: true,
+		Doc:     "The newest heartbeat names a revision whose snapshot has not arrived.",
+		Message: "the operator namespace allowlist is not available",
+	},
+}
+
+// Reasons lists every registered reason, in the order of the operator's list. The slice is the
+// caller's own.
+func Reasons() []Spec {
+	return append([]Spec(nil), specs[:]...)
+}
+
+// Spec returns what is fixed about r; false for a reason that is not registered.
+func (r Reason) Spec() (Spec, bool) {
+	for i := range specs {
+		if specs[i].Reason == r {
+			return specs[i], true
+		}
+	}
+	return Spec{}, false
+}
+
+// wellFormed reports whether r may travel.
+func (r Reason) wellFormed() bool {
+	if len(r) == 0 || len(r) > maxReason {
+		return false
+	}
+	for i := 0; i < len(r); i++ {
+		c := r[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,187 @@
+package verdict
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+)
+
+// declared returns the constants of type Reason in reasons.go, by name.
+func declared(t *testing.T) map[string]Reason {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "reasons.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]Reason{}
+	for _, decl := range file.Decls {
+		gen, ok := decl.(*ast.GenDecl)
+		if !ok || gen.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range gen.Specs {
+			value := spec.(*ast.ValueSpec)
+			if kind, ok := value.Type.(*ast.Ident); !ok || kind.Name != "Reason" {
+				t.Errorf("constant %s in reasons.go has no type Reason", value.Names[0].Name)
+				continue
+			}
+			if value.Doc == nil {
+				t.Errorf("constant %s has no doc comment", value.Names[0].Name)
+			}
+			code, err := strconv.Unquote(value.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[value.Names[0].Name] = Reason(code)
+		}
+	}
+	return found
+}
+
+func TestEveryDeclaredReasonIsRegisteredOnce(t *testing.T) {
+	constants := declared(t)
+	if len(constants) == 0 {
+		t.Fatal("found no constants in reasons.go")
+	}
+	byCode := map[Reason]string{}
+	for name, code := range constants {
+		if other, ok := byCode[code]; ok {
+			t.Errorf("%s and %s share the code %q", name, other, code)
+		}
+		byCode[code] = name
+		if _, ok := code.Spec(); !ok {
+			t.Errorf("%s (%q) has no entry in the table", name, code)
+		}
+	}
+	for _, spec := range Reasons() {
+		if _, ok := byCode[spec.Reason]; !ok {
+			t.Errorf("the table has %q, which no constant declares", spec.Reason)
+		}
+	}
+}
+
+// defects names what is wrong with a table of reasons; the tests below prove that it sees each fault.
+func defects(table []Spec) []string {
+	var found []string
+	report := func(spec Spec, what string) { found = append(found, string(spec.Reason)+": "+what) }
+	seen := map[Reason]bool{}
+	outcomeOf := map[codes.Code]Outcome{}
+	for _, spec := range table {
+		if seen[spec.Reason] {
+			report(spec, "shares its code with another")
+		}
+		seen[spec.Reason] = true
+		if !spec.Reason.wellFormed() {
+			report(spec, "is not well formed")
+		}
+		if !strings.HasSuffix(spec.Doc, ".") {
+			report(spec, "has no doc")
+		}
+		if spec.Message == "" || len(spec.Message) > maxMessage {
+			report(spec, "has no message")
+		}
+		if spec.Outcome == Granted {
+			report(spec, "grants")
+		}
+		if ClassOf(spec.Code) != spec.Outcome {
+			report(spec, "has a code of another outcome")
+		}
+		if other, ok := outcomeOf[spec.Code]; ok && other != spec.Outcome {
+			report(spec, "shares a gRPC code with another outcome")
+		}
+		outcomeOf[spec.Code] = spec.Outcome
+	}
+	return found
+}
+
+func TestTable(t *testing.T) {
+	if found := defects(Reasons()); len(found) > 0 {
+		t.Errorf("defects:\n%s", strings.Join(found, "\n"))
+	}
+}
+
+func TestTableCheckBites(t *testing.T) {
+	valid := Spec{Reason: "a", Doc: "A.", Outcome: Denied, Code: codes.PermissionDenied, Message: "no"}
+	if found := defects([]Spec{valid}); len(found) != 0 {
+		t.Fatalf("the valid base has defects: %v", found)
+	}
+	cases := []struct {
+		name string
+		edit func(*Spec)
+		want string
+	}{
+		{"shared code", func(s *Spec) { s.Reason = "a" }, "a: shares its code with another"},
+		{"capital", func(s *Spec) { s.Reason = "B" }, "B: is not well formed"},
+		{"no doc", func(s *Spec) { s.Doc = "" }, "b: has no doc"},
+		{"no message", func(s *Spec) { s.Message = "" }, "b: has no message"},
+		{"no outcome", func(s *Spec) { s.Outcome = 0 }, "b: has a code of another outcome"},
+		{"grant", func(s *Spec) { s.Outcome, s.Code = Granted, codes.OK }, "b: grants"},
+		{"no code", func(s *Spec) { s.Code = codes.OK }, "b: has a code of another outcome"},
+		{"unknown with a code of denied", func(s *Spec) { s.Outcome = Unknown }, "b: shares a gRPC code with another outcome"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			broken := valid
+			broken.Reason = "b"
+			c.edit(&broken)
+			if found := defects([]Spec{valid, broken}); !slices.Contains(found, c.want) {
+				t.Errorf("defects = %q, want %q among them", found, c.want)
+			}
+		})
+	}
+}
+
+// The codes below are on dashboards and in the allowlist protocol; changing one breaks its users.
+func TestCodesAreStable(t *testing.T) {
+	want := []string{
+		"unexplained internal unknown",
+		"mesh_caller_unidentified unauthenticated denied",
+		"mesh_caller_not_authorized permissiondenied denied",
+		"request_too_large resourceexhausted denied",
+		"deadline_missing invalidargument denied",
+		"legacy_gateway_refused failedprecondition denied",
+		"not_listed permissiondenied denied",
+		"unsynced unavailable unknown",
+		"stale unavailable unknown",
+		"withdrawn unavailable unknown",
+		"invalid unavailable unknown",
+		"forked unavailable unknown",
+		"behind unavailable unknown",
+	}
+	var got []string
+	for _, spec := range Reasons() {
+		got = append(got, strings.Join([]string{
+			string(spec.Reason), strings.ToLower(spec.Code.String()), spec.Outcome.String(),
+		}, " "))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("reasons = %q\nwant      %q", got, want)
+	}
+}
+
+func TestReasonsIsACopy(t *testing.T) {
+	Reasons()[0].Outcome = Granted
+	if spec, _ := Unexplained.Spec(); spec.Outcome != Unknown {
+		t.Error("writing to the result changed the table")
+	}
+}
+
+func TestClassesPartitionTheCodes(t *testing.T) {
+	for code := codes.OK; code <= codes.Unauthenticated+1; code++ {
+		if got := ClassOf(code) == Granted; got != (code == codes.OK) {
+			t.Errorf("ClassOf(%v) = %v", code, ClassOf(code))
+		}
+	}
+	unknown := []codes.Code{codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.Aborted, codes.Internal, codes.Unavailable, codes.DataLoss, 99}
+	for _, code := range unknown {
+		if got := ClassOf(code); got != Unknown {
+			t.Errorf("ClassOf(%v) = %v, want unknown: the code says nothing about the request", code, got)
+		}
+	}
+}
