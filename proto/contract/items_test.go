@@ -172,7 +172,7 @@ func table(t *testing.T, path string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	var lines []string
 	var pkg, owner string
 	for scan, n := bufio.NewScanner(f), 1; scan.Scan(); n++ {

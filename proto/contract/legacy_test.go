@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"errors"
 	"io"
 	"testing"
 	"time"
@@ -130,7 +131,7 @@ func olderWatch(t *testing.T, cc grpc.ClientConnInterface, older olderPeer) (sna
 	var events []protoreflect.Message
 	for {
 		m := older.message(t, "WatchSandboxesEvent", "")
-		if err := stream.RecvMsg(m); err == io.EOF {
+		if err := stream.RecvMsg(m); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatal(err)

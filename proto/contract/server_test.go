@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"path/filepath"
@@ -137,7 +138,7 @@ func receiveAll(t *testing.T, client computev1.ComputeDriverClient) ([]*computev
 	var events []*computev1.WatchSandboxesEvent
 	for {
 		event, err := stream.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return events, nil
 		}
 		if err != nil {

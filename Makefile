@@ -1,0 +1,119 @@
+# Every target works on a fresh machine with Go, make and a package manager: what it needs it builds
+# or installs, and says so; what it cannot have makes it fail.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+MODULES := proto shared services/lifecycle services/nswatch services/supervisorctl services/tokenauth test
+DAEMONS := lifecycle nswatch supervisorctl tokenauth
+
+export PORTCULLIS_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/portcullis
+
+# Tools are built from the modules that pin them, once per pinned state.
+TOOLS := $(PORTCULLIS_CACHE)/tools/$(shell cat tools/*/go.mod tools/*/go.sum | sha256sum | cut -c1-16)
+BUF := $(TOOLS)/buf
+GOLANGCI := $(TOOLS)/golangci-lint
+PROTOC := $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
+
+VERSION ?= $(shell git describe --tags --always 2>/dev/null || echo unknown)
+COMMIT ?= $(shell git describe --always --abbrev=40 --dirty 2>/dev/null || echo unknown)
+TELEMETRY := github.com/portcullis-mesh/portcullis/shared/telemetry
+LDFLAGS := -s -w -X $(TELEMETRY).version=$(VERSION) -X $(TELEMETRY).commit=$(COMMIT)
+
+KUBE := go run ./test/cluster/cmd/kube
+UNPRIVILEGED = $(shell go list $(addprefix ./,$(addsuffix /...,$(MODULES))) | grep -v '/test/e2e')
+# The cluster's kubeconfig is not for the tests: they find the cluster themselves.
+GOTEST := env -u KUBECONFIG go test -race -timeout 20m
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the daemons into bin/.
+	@for d in $(DAEMONS); do \
+		echo "building bin/$$d"; \
+		CGO_ENABLED=0 go build -C services/$$d -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/bin/$$d ./cmd/$$d; \
+	done
+
+.PHONY: test
+test: compiler ## Run every test: what needs no root, then, as root, what needs a real node.
+	$(KUBE) build controlplane
+	$(KUBE) run controlplane -- $(GOTEST) $(UNPRIVILEGED)
+	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory test-node; \
+	else echo "NOT RUN: test/e2e needs a real node, and that needs root. Run 'sudo make test-node' for it."; fi
+
+.PHONY: test-node
+test-node: compiler ## Run the tests that need a real node (root).
+	$(KUBE) build node
+	$(KUBE) run node -- $(GOTEST) -count=1 ./test/e2e/...
+
+.PHONY: check
+check: verify lint ## Run everything that looks at the code without running it.
+
+.PHONY: lint
+lint: $(GOLANGCI) $(BUF) ## Check format and style of Go and proto files.
+	@for m in $(MODULES) test/cluster/binaries/etcd; do \
+		echo "lint $$m"; \
+		work=$$([ $$m = test/cluster/binaries/etcd ] && echo off || echo); \
+		(cd $$m && GOWORK=$$work $(GOLANGCI) fmt --diff ./... && GOWORK=$$work $(GOLANGCI) run ./...); \
+	done
+	cd proto && $(BUF) lint && $(BUF) format --diff --exit-code
+
+.PHONY: verify
+verify: $(BUF) $(PROTOC) ## Check that what is generated or pinned is current and that each module builds alone.
+	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+		cp -r proto "$$scratch"; \
+		(cd "$$scratch/proto" && find . \( -name '*.pb.go' \) -delete && PATH="$(TOOLS):$$PATH" $(BUF) generate); \
+		diff -r proto "$$scratch/proto" || { echo "generated code is stale: run 'make generate' and commit"; exit 1; }
+	cd proto && $(BUF) breaking --against testdata/contract.binpb
+	@for m in $(MODULES); do \
+		echo "verify $$m alone"; \
+		(cd $$m && export GOWORK=off && go mod tidy -diff && go build ./... && go vet ./...); \
+	done
+	@for m in tools/*/ test/cluster/binaries/*/; do (cd $$m && GOWORK=off go mod tidy -diff); done
+
+.PHONY: generate
+generate: $(BUF) $(PROTOC) ## Generate the Go code of the proto files.
+	cd proto && PATH="$(TOOLS):$$PATH" $(BUF) generate
+
+.PHONY: tidy
+tidy: ## Tidy every module, each for itself.
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy); done
+
+.PHONY: fuzz
+FUZZTIME ?= 20s
+fuzz: ## Run every fuzz target for FUZZTIME (20s).
+	@grep -rlE '^func Fuzz' --include='*_test.go' $(MODULES) | xargs -n1 dirname | sort -u | while read -r dir; do \
+		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go | cut -c6-); do \
+			echo "fuzz ./$$dir $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$dir; \
+		done; \
+	done
+
+.PHONY: clean
+clean: ## Stop the test clusters and remove what was built here; caches stay.
+	$(KUBE) down controlplane
+	@if [ "$$(id -u)" = 0 ]; then $(KUBE) down node; fi
+	rm -rf bin
+
+# The race detector links with the C compiler.
+.PHONY: compiler
+compiler:
+	@if ! command -v "$$(go env CC)" >/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "installing gcc (the race detector needs a C compiler)"; \
+			apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends gcc libc6-dev; \
+		else echo "the race detector needs a C compiler: install gcc"; exit 1; fi; \
+	fi
+
+build-tool = @echo "building $(notdir $@) (once)"; mkdir -p $(TOOLS); cd tools/$(1) && CGO_ENABLED=0 GOWORK=off GOFLAGS= go build -trimpath -o $@ $(2)
+
+$(BUF):
+	$(call build-tool,buf,github.com/bufbuild/buf/cmd/buf)
+$(GOLANGCI):
+	$(call build-tool,golangci,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+$(TOOLS)/protoc-gen-go:
+	$(call build-tool,protoc,google.golang.org/protobuf/cmd/protoc-gen-go)
+$(TOOLS)/protoc-gen-go-grpc:
+	$(call build-tool,protoc,google.golang.org/grpc/cmd/protoc-gen-go-grpc)
