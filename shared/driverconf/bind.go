@@ -39,7 +39,7 @@ func (b binder) table(prefix string, v reflect.Value, tree map[string]any) {
 			b.unknown(prefix, name, fields, tree[name])
 			continue
 		}
-		key, target := joinKey(prefix, name), v.Field(fields[i].index)
+		key, target := joinKey(prefix, name), v.FieldByIndex(fields[i].index)
 		if !isTable(target.Type()) {
 			if b.value(key, target, tree[name]) {
 				b.bound(key, b.origin(key))

@@ -43,7 +43,7 @@ func (c *Config) writeTable(out *bytes.Buffer, prefix string, v reflect.Value) e
 	}
 	var tables []field
 	for _, f := range fieldsOf(v.Type()) {
-		leaf, key := v.Field(f.index), joinKey(prefix, f.name)
+		leaf, key := v.FieldByIndex(f.index), joinKey(prefix, f.name)
 		if isTable(leaf.Type()) {
 			tables = append(tables, f)
 			continue
@@ -60,7 +60,7 @@ func (c *Config) writeTable(out *bytes.Buffer, prefix string, v reflect.Value) e
 		fmt.Fprintf(out, "%s%s = %s # %s\n", comment, f.name, value, origin)
 	}
 	for _, f := range tables {
-		if err := c.writeTable(out, joinKey(prefix, f.name), v.Field(f.index)); err != nil {
+		if err := c.writeTable(out, joinKey(prefix, f.name), v.FieldByIndex(f.index)); err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ type table struct {
 // field is one tagged field of a table's struct.
 type field struct {
 	name  string
-	index int
+	index []int // as reflect.Value.FieldByIndex takes it
 }
 
 var (
@@ -29,17 +29,24 @@ var (
 )
 
 // fieldsOf lists the settings of a struct type in order. Fields tagged "-" and
-// unexported fields are not settings.
+// unexported fields are not settings. The settings of a struct that is embedded
+// without a tag are those of the struct around it.
 func fieldsOf(t reflect.Type) []field {
 	var fields []field
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if f.Anonymous && f.Tag == "" && isTable(f.Type) {
+			for _, inner := range fieldsOf(f.Type) {
+				fields = append(fields, field{name: inner.name, index: append([]int{i}, inner.index...)})
+			}
+			continue
+		}
 		name := f.Tag.Get("toml")
 		if name == "" {
 			name = f.Tag.Get("flag")
 		}
 		if f.IsExported() && name != "-" {
-			fields = append(fields, field{name: name, index: i})
+			fields = append(fields, field{name: name, index: []int{i}})
 		}
 	}
 	return fields
@@ -53,7 +60,7 @@ func isText(t reflect.Type) bool { return reflect.PointerTo(t).Implements(textUn
 func checkSchema(prefix string, t reflect.Type) error {
 	seen := map[string]bool{}
 	for _, f := range fieldsOf(t) {
-		goName := t.Field(f.index).Name
+		goName := t.FieldByIndex(f.index).Name
 		if !isBareKey(f.name) {
 			return fmt.Errorf("settings %s: field %s needs a toml tag that is a bare key", prefix, goName)
 		}
@@ -62,7 +69,7 @@ func checkSchema(prefix string, t reflect.Type) error {
 			return fmt.Errorf("settings %s: two fields have this key", key)
 		}
 		seen[f.name] = true
-		if err := checkType(key, t.Field(f.index).Type, true); err != nil {
+		if err := checkType(key, t.FieldByIndex(f.index).Type, true); err != nil {
 			return err
 		}
 	}
@@ -104,7 +111,7 @@ func checkType(key string, t reflect.Type, composite bool) error {
 // nested structs.
 func eachLeaf(prefix string, v reflect.Value, visit func(key string, leaf reflect.Value)) {
 	for _, f := range fieldsOf(v.Type()) {
-		key, inner := joinKey(prefix, f.name), v.Field(f.index)
+		key, inner := joinKey(prefix, f.name), v.FieldByIndex(f.index)
 		if isTable(inner.Type()) {
 			eachLeaf(key, inner, visit)
 			continue

@@ -22,7 +22,8 @@ var sectionNames = []string{
 // Every exported field carries a toml tag. A field is a bool, a string, an
 // integer of at most 63 bits, a float64, a type with UnmarshalText and
 // MarshalText (written as a string), a pointer, slice or map[string] of one of
-// these, or a nested struct. Use Duration for time. A field that holds a secret
+// these, a nested struct, or a struct embedded without a tag, whose keys are
+// then the section's own. Use Duration for time. A field that holds a secret
 // needs a type whose MarshalText and error texts do not show it.
 type Section interface {
 	// Validate reports every problem, each under a key relative to the section

@@ -245,3 +245,51 @@ func TestSectionMistakes(t *testing.T) {
 		})
 	}
 }
+
+// Common is what several sections share by embedding it.
+type Common struct {
+	Address string              `toml:"address"`
+	Grace   driverconf.Duration `toml:"grace"`
+}
+
+type election struct {
+	Common
+	Leases int `toml:"leases"`
+}
+
+func (e *election) Validate(report func(key, problem string)) {
+	if e.Grace < 0 {
+		report("grace", "must not be negative")
+	}
+}
+
+func TestEmbeddedStructIsTheSectionsOwn(t *testing.T) {
+	load := func(text string) (*election, *driverconf.Config, error) {
+		e := &election{Common: Common{Address: "default", Grace: driverconf.Duration(time.Second)}}
+		cfg, err := driverconf.Load(driverconf.Source{Bytes: []byte(text), Sections: map[string]driverconf.Section{"nswatch": e}})
+		return e, cfg, err
+	}
+	got, cfg, err := load("[portcullis.nswatch]\naddress = \"a\"\nleases = 3\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &election{Common: Common{Address: "a", Grace: driverconf.Duration(time.Second)}, Leases: 3}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("section (-want +got):\n%s", diff)
+	}
+	var printed bytes.Buffer
+	if err := cfg.WriteEffective(&printed); err != nil {
+		t.Fatal(err)
+	}
+	if again, _, err := load(printed.String()); err != nil || !cmp.Equal(got, again) {
+		t.Errorf("what was printed loads as %+v, %v:\n%s", again, err, printed.String())
+	}
+	for text, want := range map[string]string{
+		"grace = \"-1s\"":   "portcullis.nswatch.grace",
+		"adress = \"typo\"": "did you mean address?",
+	} {
+		if _, _, err := load("[portcullis.nswatch]\n" + text + "\n"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want a problem that names %s", text, err, want)
+		}
+	}
+}
