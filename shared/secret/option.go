@@ -1,0 +1,56 @@
+package secret
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	optionsv1 "github.com/portcullis-mesh/portcullis/proto/openshell/options/v1"
+)
+
+// isSecret reports whether the whole value of the field must not be shown: the
+// field has openshell.options.v1.secret (contract 1.7) or protobuf's own
+// debug_redact. A field whose options cannot be read counts as secret.
+func isSecret(field protoreflect.FieldDescriptor) bool {
+	options, ok := field.Options().(*descriptorpb.FieldOptions)
+	if !ok {
+		return true
+	}
+	if options.GetDebugRedact() || proto.GetExtension(options, optionsv1.E_Secret).(bool) {
+		return true
+	}
+	return hasUnknownSecret(options.ProtoReflect().GetUnknown())
+}
+
+// hasUnknownSecret finds the option in descriptors that were decoded before its
+// type was known, as those received from a peer or read from a file may be.
+func hasUnknownSecret(unknown protoreflect.RawFields) bool {
+	want := optionsv1.E_Secret.TypeDescriptor().Number()
+	for len(unknown) > 0 {
+		number, kind, n := protowire.ConsumeTag(unknown)
+		if n < 0 {
+			return true
+		}
+		unknown = unknown[n:]
+		if number == want {
+			value, n := protowire.ConsumeVarint(unknown)
+			if kind != protowire.VarintType || n < 0 || value != 0 {
+				return true
+			}
+		}
+		n = protowire.ConsumeFieldValue(number, kind, unknown)
+		if n < 0 {
+			return true
+		}
+		unknown = unknown[n:]
+	}
+	return false
+}
+
+// hidesEntries reports whether the keys of a map may be shown but not its values.
+// The contract does not mark the environment of a sandbox as secret (contract
+// 1.3), yet its values are where people put credentials.
+func hidesEntries(field protoreflect.FieldDescriptor) bool {
+	return field.IsMap() && field.Name() == "environment"
+}
