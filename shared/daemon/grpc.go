@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
+
+	"github.com/portcullis-mesh/portcullis/shared/telemetry"
+)
+
+// ServerOptions returns the options that every gRPC server of a daemon has: logging,
+// panic recovery, and the end of streams when the stop begins. In that order, so
+// that a panic is logged as the INTERNAL that the caller gets. Interceptors of
+// options that follow run inside these.
+func ServerOptions(log zerolog.Logger, checks *Checks) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(LogUnary(log), RecoverUnary(log)),
+		grpc.ChainStreamInterceptor(LogStream(log), RecoverStream(log), DrainStream(checks.Draining())),
+	}
+}
+
+// ServeGRPC serves server on listener until ctx ends. Then it takes no new calls and
+// lets those in progress finish for at most drain, cuts the rest off by ending their
+// contexts, and waits for all handlers. drain must be positive and well below the
+// shutdown grace of the group.
+//
+// It returns nil after a stop by ctx, also when calls had to be cut off: the contract
+// and the mesh repeat calls, so that is a log line and no failure. An error means
+// that serving ended by itself. The listener is closed in any case.
+func ServeGRPC(ctx context.Context, server *grpc.Server, listener net.Listener, drain time.Duration, log zerolog.Logger) error {
+	address := listener.Addr().String()
+	if drain <= 0 {
+		return errors.Join(fmt.Errorf("serve gRPC on %s: drain time %s is not positive", address, drain), listener.Close())
+	}
+	log.Info().Str(telemetry.KeyAddress, address).Msg("gRPC listener serves")
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+
+	select {
+	case err := <-served:
+		server.Stop()
+		if err == nil {
+			err = errors.New("somebody else stopped the server")
+		}
+		return fmt.Errorf("serve gRPC on %s: %w", address, err)
+	case <-ctx.Done():
+	}
+
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		server.GracefulStop() // returns when all handlers have
+	}()
+	limit := time.NewTimer(drain)
+	defer limit.Stop()
+	select {
+	case <-drained:
+	case <-limit.C:
+		log.Warn().Str(telemetry.KeyAddress, address).Float64(telemetry.KeyDurationMS, telemetry.DurationMS(drain)).
+			Msg("gRPC calls in progress did not finish in time; cutting them off")
+		server.Stop()
+		<-drained
+	}
+	<-served //nolint:errcheck // nil after a stop
+	return nil
+}

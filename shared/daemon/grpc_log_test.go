@@ -1,0 +1,173 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+)
+
+func TestPanicsBecomeInternal(t *testing.T) {
+	const token = "hunter2-token"
+	s := serveGRPC(t, &driver{
+		authenticate: func(context.Context, *computev1.AuthenticateSandboxRequest) (*computev1.AuthenticateSandboxResponse, error) {
+			panic("index of " + strings.Repeat("x", 10_000))
+		},
+		watch: func(grpc.ServerStreamingServer[computev1.WatchSandboxesEvent]) error { panic("ouch") },
+	}, zerolog.DebugLevel, patience)
+	_, err := s.compute.AuthenticateSandbox(bounded(t), &computev1.AuthenticateSandboxRequest{Credential: token})
+	stream, openErr := s.compute.WatchSandboxes(bounded(t), &computev1.WatchSandboxesRequest{})
+	must(t, openErr)
+	_, streamErr := stream.Recv()
+	for _, err := range []error{err, streamErr} {
+		if s, _ := status.FromError(err); s.Code() != codes.Internal || s.Message() != "internal error" || len(s.Details()) != 0 {
+			t.Errorf("the caller got %v", err)
+		}
+	}
+	s.stop()
+	panics := s.log.lines(t, "gRPC handler panicked")
+	if len(panics) != 2 || panics[1]["panic"] != "ouch" || !strings.Contains(fmt.Sprint(panics[1]["stack"]), "grpc_test.go") {
+		t.Errorf("panics in the log: %v", panics)
+	}
+	calls := s.log.lines(t, "gRPC call")
+	if len(calls) != 2 {
+		t.Errorf("%d calls in the log, want 2", len(calls))
+	}
+	for _, line := range calls {
+		if line["grpc_code"] != "Internal" || line["level"] != "error" {
+			t.Errorf("call in the log: %v", line)
+		}
+	}
+	if strings.Contains(s.log.String(), token) {
+		t.Error("the log holds the credential")
+	}
+}
+
+// dropVolatile removes what differs from run to run, after checking that it is
+// there.
+func dropVolatile(t *testing.T, line map[string]any) map[string]any {
+	t.Helper()
+	if d, ok := line["duration_ms"].(float64); !ok || d < 0 {
+		t.Errorf("duration is %v", line["duration_ms"])
+	}
+	if p, ok := line["peer"].(string); !ok || !strings.HasPrefix(p, "127.0.0.1:") {
+		t.Errorf("peer is %v", line["peer"])
+	}
+	for _, key := range []string{"duration_ms", "peer", "time"} {
+		delete(line, key)
+	}
+	return line
+}
+
+func TestCallsAreLogged(t *testing.T) {
+	const token = "hunter2-token"
+	refused := func(context.Context, *computev1.AuthenticateSandboxRequest) (*computev1.AuthenticateSandboxResponse, error) {
+		return nil, status.Error(codes.PermissionDenied, "namespace is not listed\nat all")
+	}
+	base := func(code, level string) map[string]any {
+		return map[string]any{
+			"daemon": "test", "message": "gRPC call", "level": level, "grpc_code": code,
+			"grpc_method": "/openshell.compute.v1.ComputeDriver/AuthenticateSandbox",
+		}
+	}
+	with := func(line map[string]any, key string, value any) map[string]any {
+		line[key] = value
+		return line
+	}
+	request := map[string]any{
+		"type":   "openshell.compute.v1.AuthenticateSandboxRequest",
+		"fields": map[string]any{"credential": "[redacted]"},
+	}
+	for _, c := range []struct {
+		name  string
+		level zerolog.Level
+		call  func(context.Context, *computev1.AuthenticateSandboxRequest) (*computev1.AuthenticateSandboxResponse, error)
+		want  map[string]any // nil for no line
+	}{
+		{"info", zerolog.InfoLevel, authenticated, base("OK", "info")},
+		{"debug adds the request", zerolog.DebugLevel, authenticated, with(base("OK", "info"), "request", request)},
+		{"refusal", zerolog.InfoLevel, refused, with(base("PermissionDenied", "info"), "error", "namespace is not listed; at all")},
+		{"below the level", zerolog.WarnLevel, refused, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := serveGRPC(t, &driver{authenticate: c.call}, c.level, patience)
+			_, _ = s.compute.AuthenticateSandbox(bounded(t), &computev1.AuthenticateSandboxRequest{Credential: token})
+			s.stop() // the line is written before the handler's chain returns
+			lines := s.log.lines(t, "gRPC call")
+			switch {
+			case c.want == nil && len(lines) == 0:
+			case c.want == nil || len(lines) != 1:
+				t.Errorf("got the lines %v, want %v", lines, c.want)
+			default:
+				if diff := cmp.Diff(c.want, dropVolatile(t, lines[0])); diff != "" {
+					t.Errorf("line (-want +got):\n%s", diff)
+				}
+			}
+			if strings.Contains(s.log.String(), token) {
+				t.Error("the log holds the credential")
+			}
+		})
+	}
+}
+
+func TestStreamsAreLoggedWithTheirRequest(t *testing.T) {
+	s := serveGRPC(t, &driver{watch: func(grpc.ServerStreamingServer[computev1.WatchSandboxesEvent]) error { return errBoom }},
+		zerolog.DebugLevel, patience)
+	stream, err := s.compute.WatchSandboxes(bounded(t), &computev1.WatchSandboxesRequest{})
+	must(t, err)
+	if _, err := stream.Recv(); status.Code(err) != codes.Unknown {
+		t.Errorf("the watch ended with %v", err)
+	}
+	s.stop()
+	want := map[string]any{
+		"daemon": "test", "message": "gRPC call", "level": "error", "grpc_code": "Unknown", "error": "boom",
+		"grpc_method": "/openshell.compute.v1.ComputeDriver/WatchSandboxes",
+		"request":     map[string]any{"type": "openshell.compute.v1.WatchSandboxesRequest", "fields": map[string]any{}},
+	}
+	lines := s.log.lines(t, "gRPC call")
+	if len(lines) != 1 {
+		t.Fatalf("log: %v", lines)
+	}
+	if diff := cmp.Diff(want, dropVolatile(t, lines[0])); diff != "" {
+		t.Errorf("line (-want +got):\n%s", diff)
+	}
+}
+
+func TestTraceIDIsLogged(t *testing.T) {
+	var log logBuffer
+	id := trace.TraceID{0: 0xab, 15: 0xcd}
+	ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: id}))
+	logCall(ctx, log.logger(zerolog.InfoLevel), "/a.B/C", time.Now(), nil, nil)
+	if lines := log.lines(t, "gRPC call"); len(lines) != 1 || lines[0]["trace_id"] != id.String() {
+		t.Errorf("log: %v", lines)
+	}
+}
+
+func TestLevelOf(t *testing.T) {
+	want := map[codes.Code]zerolog.Level{
+		codes.Unknown: zerolog.ErrorLevel, codes.Internal: zerolog.ErrorLevel, codes.DataLoss: zerolog.ErrorLevel,
+		codes.Unavailable: zerolog.WarnLevel, codes.DeadlineExceeded: zerolog.WarnLevel, codes.ResourceExhausted: zerolog.WarnLevel,
+	}
+	for code := codes.OK; code <= codes.Unauthenticated; code++ {
+		level, special := want[code]
+		if !special {
+			level = zerolog.InfoLevel
+		}
+		if got := levelOf("/a.B/C", code); got != level {
+			t.Errorf("%s is logged as %s, want %s", code, got, level)
+		}
+		if got := levelOf("/grpc.health.v1.Health/Check", code); got != zerolog.DebugLevel {
+			t.Errorf("a health probe with %s is logged as %s", code, got)
+		}
+	}
+}
