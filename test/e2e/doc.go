@@ -1,0 +1,3 @@
+// Package e2e holds the tests that need a real node: real Pods, real projected tokens, NetworkPolicies
+// that block. They need root; `make test` runs them when it has it.
+package e2e

@@ -1,0 +1,3 @@
+// Package layout holds the test that keeps the repository's shape: which module may import which,
+// that every package says what it is for, and that files stay small.
+package layout
