@@ -147,7 +147,7 @@ func (r Reason) wellFormed() bool {
 	if len(r) == 0 || len(r) > maxReason {
 		return false
 	}
-	for i := 0; i < len(r); i++ {
+	for i := range len(r) {
 		c := r[i]
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
 			return false
