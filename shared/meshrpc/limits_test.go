@@ -1,0 +1,199 @@
+package meshrpc
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/meshrpc/meshtest"
+)
+
+// small is a server with every limit at its floor, and a permitted client's
+// credentials.
+func small(t *testing.T, s *service) (address string, creds credentials.TransportCredentials, client *member) {
+	t.Helper()
+	ca := meshtest.NewCA(t)
+	cfg := configFor(meshtest.NewFiles(t, ca, "tokenauth"))
+	cfg.MaxMessageBytes, cfg.MaxConcurrentStreams = 1024, 3
+	cfg.MaxCallDuration = driverconf.Duration(50 * time.Minute)
+	address = join(t, cfg, "tokenauth").serve(t, onlyLifecycle(), s)
+	files := meshtest.NewFiles(t, ca, "lifecycle")
+	clientCfg := configFor(files)
+	clientCfg.MaxCallDuration = driverconf.Duration(time.Hour)
+	clientCfg.CallTimeout = driverconf.Duration(30 * time.Minute)
+	creds = credentials.NewTLS(insecureTLS(nil, ca.Issue(t, "lifecycle").TLS(t)))
+	return address, creds, join(t, clientCfg, "lifecycle")
+}
+
+func TestMessageSize(t *testing.T) {
+	address, creds, client := small(t, &service{})
+	request := func(n int) *grpc_testing.SimpleRequest {
+		return &grpc_testing.SimpleRequest{Payload: &grpc_testing.Payload{Body: bytes.Repeat([]byte("x"), n)}}
+	}
+	conn := grpc_testing.NewTestServiceClient(stranger(t, address, creds))
+	_, err := conn.UnaryCall(testContext(t), request(900))
+	must(t, err)
+	if _, err := conn.UnaryCall(testContext(t), request(1100)); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("an oversized request ends with %v", err)
+	}
+	own := client.client(t, Target{Daemon: "tokenauth", Address: address})
+	if _, err := own.UnaryCall(testContext(t), request(DefaultConfig().MaxMessageBytes)); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "trying to send message larger than max") {
+		t.Errorf("our client sends too much: %v", err)
+	}
+}
+
+func TestMetadataSize(t *testing.T) {
+	address, creds, _ := small(t, &service{})
+	call := func(n int) error {
+		ctx := metadata.AppendToOutgoingContext(testContext(t), "x", strings.Repeat("y", n))
+		_, err := grpc_testing.NewTestServiceClient(stranger(t, address, creds)).EmptyCall(ctx, &grpc_testing.Empty{})
+		return err
+	}
+	must(t, call(30<<10))
+	if err := call(70 << 10); err == nil {
+		t.Error("metadata of 70 KiB passes")
+	}
+}
+
+func TestDeadlines(t *testing.T) {
+	var left time.Duration
+	var bounded bool
+	s := &service{empty: func(ctx context.Context) error {
+		deadline, ok := ctx.Deadline()
+		bounded, left = ok, time.Until(deadline)
+		return nil
+	}}
+	address, creds, client := small(t, s)
+	foreign := grpc_testing.NewTestServiceClient(stranger(t, address, creds))
+	own := client.client(t, Target{Daemon: "tokenauth", Address: address})
+	within := func(d time.Duration) context.Context {
+		ctx, cancel := context.WithTimeout(context.Background(), d)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	// The handler sees at most `atMost` of time left, and more than `above`, which keeps
+	// one bound from being mistaken for another and is minutes away from the truth.
+	cases := map[string]struct {
+		client        grpc_testing.TestServiceClient
+		ctx           context.Context
+		above, atMost time.Duration
+	}{
+		"the server's cap without a deadline":  {foreign, context.Background(), 30 * time.Minute, 50 * time.Minute},
+		"the server's cap over a far deadline": {foreign, within(2 * time.Hour), 30 * time.Minute, 50 * time.Minute},
+		"the caller's nearer deadline":         {foreign, within(10 * time.Minute), 0, 10 * time.Minute},
+		"our client's default":                 {own, context.Background(), 10 * time.Minute, 30 * time.Minute},
+		"our caller's nearer deadline":         {own, within(10 * time.Minute), 0, 10 * time.Minute},
+		"our caller's farther deadline":        {own, within(40 * time.Minute), 30 * time.Minute, 40 * time.Minute},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.client.EmptyCall(c.ctx, &grpc_testing.Empty{})
+			must(t, err)
+			if !bounded || left > c.atMost || left <= c.above {
+				t.Errorf("the handler has a deadline: %t, in %s; want above %s, at most %s", bounded, left, c.above, c.atMost)
+			}
+		})
+	}
+}
+
+// rawHTTP2 speaks frames to the server, as a client that keeps no rule of gRPC's.
+func rawHTTP2(t *testing.T, address string, ca *meshtest.CA) *http2.Framer {
+	t.Helper()
+	conn, err := tls.Dial("tcp", address, insecureTLS(nil, ca.Issue(t, "lifecycle").TLS(t)))
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	must(t, conn.SetDeadline(time.Now().Add(patience)))
+	_, err = conn.Write([]byte(http2.ClientPreface))
+	must(t, err)
+	framer := http2.NewFramer(conn, conn)
+	must(t, framer.WriteSettings())
+	return framer
+}
+
+func TestServerSettings(t *testing.T) {
+	ca := meshtest.NewCA(t)
+	cfg := configFor(meshtest.NewFiles(t, ca, "tokenauth"))
+	cfg.MaxConcurrentStreams = 3
+	framer := rawHTTP2(t, join(t, cfg, "tokenauth").serve(t, onlyLifecycle(), &service{}), ca)
+	frame, err := framer.ReadFrame()
+	must(t, err)
+	settings, ok := frame.(*http2.SettingsFrame)
+	if !ok {
+		t.Fatalf("the first frame is %v", frame)
+	}
+	if n, ok := settings.Value(http2.SettingMaxConcurrentStreams); !ok || n != 3 {
+		t.Errorf("concurrent streams: %d, %t", n, ok)
+	}
+	if n, ok := settings.Value(http2.SettingMaxHeaderListSize); !ok || n != maxHeaderBytes {
+		t.Errorf("header list: %d, %t", n, ok)
+	}
+}
+
+// A client that pings far more often than half the keepalive time is sent away.
+func TestPingFlood(t *testing.T) {
+	ca := meshtest.NewCA(t)
+	address := join(t, configFor(meshtest.NewFiles(t, ca, "tokenauth")), "tokenauth").serve(t, onlyLifecycle(), &service{})
+	framer := rawHTTP2(t, address, ca)
+	for range 10 {
+		// The server may close at any of them.
+		if framer.WritePing(false, [8]byte{}) != nil {
+			break
+		}
+	}
+	for {
+		frame, err := framer.ReadFrame()
+		must(t, err)
+		if away, ok := frame.(*http2.GoAwayFrame); ok {
+			if away.ErrCode != http2.ErrCodeEnhanceYourCalm {
+				t.Errorf("sent away with %s", away.ErrCode)
+			}
+			return
+		}
+	}
+}
+
+// extra options cannot weaken the server.
+func TestExtraOptionsDoNotOverride(t *testing.T) {
+	ca := meshtest.NewCA(t)
+	cfg := configFor(meshtest.NewFiles(t, ca, "tokenauth"))
+	cfg.MaxMessageBytes = 1024
+	m := join(t, cfg, "tokenauth")
+	var seen []string
+	outer := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		response, err := next(ctx, request)
+		seen = append(seen, CallerFromContext(ctx).String()+" "+status.Code(err).String())
+		return response, err
+	}
+	server, err := m.NewServer(onlyLifecycle(), func(r *grpc.Server) { grpc_testing.RegisterTestServiceServer(r, &service{}) },
+		grpc.Creds(credentials.NewTLS(insecureTLS(nil, ca.Issue(t, "tokenauth").TLS(t)))),
+		grpc.MaxRecvMsgSize(1<<30), grpc.ChainUnaryInterceptor(outer))
+	must(t, err)
+	listener, err := m.Listen(context.Background(), "127.0.0.1:0")
+	must(t, err)
+	address := serveOn(t, server, listener)
+	if err := callEmpty(t, stranger(t, address, credentials.NewTLS(insecureTLS(nil)))); status.Code(err) != codes.Unavailable {
+		t.Errorf("without a certificate the call ends with %v", err)
+	}
+	if got := callAs(t, address, ca.Issue(t, "nswatch")); got != codes.PermissionDenied {
+		t.Errorf("another daemon's call ends with %s", got)
+	}
+	conn := grpc_testing.NewTestServiceClient(stranger(t, address, credentials.NewTLS(insecureTLS(nil, ca.Issue(t, "lifecycle").TLS(t)))))
+	if _, err := conn.UnaryCall(testContext(t), &grpc_testing.SimpleRequest{Payload: &grpc_testing.Payload{Body: make([]byte, 2000)}}); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("an oversized request ends with %v", err)
+	}
+	if len(seen) != 1 || seen[0] != "nswatch PermissionDenied" {
+		t.Errorf("the outer interceptor saw %q", seen)
+	}
+}
