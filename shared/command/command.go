@@ -1,0 +1,147 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/grpclog"
+	"k8s.io/klog/v2"
+
+	"github.com/portcullis-mesh/portcullis/shared/daemon"
+	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/telemetry"
+)
+
+// Settings are a daemon's own settings, with their defaults filled in when made.
+type Settings interface {
+	// Sections returns the [portcullis.<name>] tables that the daemon reads, by name, its own
+	// included. The telemetry table is added to them.
+	Sections() map[string]driverconf.Section
+	// Process returns the settings that every daemon has; valid once the sections are loaded.
+	Process() daemon.Config
+}
+
+// Daemon describes one program.
+type Daemon[S Settings] struct {
+	Name  string // as in the mesh identity and the name of its section
+	Short string // one line for the help
+	// Settings returns fresh settings with defaults.
+	Settings func() S
+	// Wire makes the daemon's parts and adds them to the parts' group and checks, in start order. It
+	// starts nothing. What it opens itself (a listener) it must close if it returns an error.
+	Wire func(ctx context.Context, p *Parts[S]) error
+}
+
+// Environment is what a program gets from its surroundings.
+type Environment struct {
+	Args      []string // without the program's name
+	LookupEnv func(string) (string, bool)
+	Stdout    io.Writer
+	Stderr    io.Writer // safe for concurrent use, as os.Stderr is
+	// Exit ends the process at once; it is called when a second signal arrives.
+	Exit func(code int)
+	// SetGRPCLog makes grpc log through the daemon's logger, which withholds what could hold a key; it
+	// is process-wide and so nil in tests.
+	SetGRPCLog func(grpclog.LoggerV2)
+	// SetKubeLog does the same for client-go, which would write lines of its own format.
+	SetKubeLog func(logr.Logger)
+}
+
+// System is the environment of a real process.
+func System() Environment {
+	return Environment{
+		Args:       os.Args[1:],
+		LookupEnv:  os.LookupEnv,
+		Stdout:     os.Stdout,
+		Stderr:     os.Stderr,
+		Exit:       os.Exit,
+		SetGRPCLog: grpclog.SetLoggerV2,
+		SetKubeLog: func(log logr.Logger) { klog.SetLogger(log) },
+	}
+}
+
+// Main runs the program and returns its exit code: 0 only if it did what was asked, and for a running
+// daemon that is a stop that was asked for and went well.
+func Main[S Settings](ctx context.Context, d Daemon[S], env Environment) int {
+	root := d.root(env)
+	root.SetArgs(env.Args)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	return daemon.Exit(env.Stderr, d.Name, root.ExecuteContext(ctx))
+}
+
+func (d Daemon[S]) root(env Environment) *cobra.Command {
+	var file string
+	root := &cobra.Command{
+		Use:           d.Name,
+		Short:         d.Short,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, own, tracing, err := d.load(cmd, file, env)
+			if err != nil {
+				return err
+			}
+			return d.run(cmd.Context(), cfg, own, tracing, env)
+		},
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.PersistentFlags().StringVar(&file, "config", "", "path of the settings file, the gateway's TOML")
+	driverconf.RegisterFlags(root.PersistentFlags())
+	config := &cobra.Command{Use: "config", Short: "Look at the settings", Args: cobra.NoArgs, RunE: needsSubcommand}
+	config.AddCommand(&cobra.Command{
+		Use:   "check",
+		Short: "Validate the settings offline and print the effective ones, secrets redacted",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, _, _, err := d.load(cmd, file, env)
+			if err != nil {
+				return err
+			}
+			return cfg.WriteEffective(cmd.OutOrStdout())
+		},
+	})
+	root.AddCommand(config, &cobra.Command{
+		Use:   "version",
+		Short: "Print what program this is",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b := telemetry.ReadBuild()
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "portcullis %s %s, commit %s, %s\n", d.Name, b.Version, b.Commit, b.GoVersion)
+			return err
+		},
+	})
+	return root
+}
+
+func needsSubcommand(cmd *cobra.Command, _ []string) error {
+	return fmt.Errorf("%s needs a subcommand: see %s --help", cmd.CommandPath(), cmd.CommandPath())
+}
+
+// load reads the settings into fresh values, all problems in one error.
+func (d Daemon[S]) load(cmd *cobra.Command, file string, env Environment) (*driverconf.Config, S, telemetry.Config, error) {
+	own, tracing := d.Settings(), telemetry.DefaultConfig()
+	var none S
+	if file == "" && cmd.Flags().Changed("config") {
+		return nil, none, tracing, errors.New("--config is empty: name the settings file, or leave the flag out to run without one")
+	}
+	sections := maps.Clone(own.Sections())
+	sections[telemetry.Section] = &tracing
+	cfg, err := driverconf.Load(driverconf.Source{
+		Path:      file,
+		LookupEnv: env.LookupEnv,
+		Flags:     cmd.Flags(),
+		Sections:  sections,
+	})
+	if err != nil {
+		return nil, none, tracing, err
+	}
+	return cfg, own, tracing, nil
+}

@@ -1,0 +1,236 @@
+package command_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/portcullis-mesh/portcullis/shared/command"
+	"github.com/portcullis-mesh/portcullis/shared/daemon"
+	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// own is the section of a daemon that has nothing but what every daemon has.
+type own struct{ daemon.Config }
+
+func (o *own) Sections() map[string]driverconf.Section {
+	return map[string]driverconf.Section{"nswatch": &o.Config}
+}
+
+func (o *own) Process() daemon.Config { return o.Config }
+
+// program is a daemon whose wiring is the test's.
+func program(wire func(context.Context, *command.Parts[*own]) error) command.Daemon[*own] {
+	return command.Daemon[*own]{
+		Name:     "nswatch",
+		Short:    "stand-in",
+		Settings: func() *own { return &own{Config: daemon.DefaultConfig()} },
+		Wire:     wire,
+	}
+}
+
+// result is what one run of the program left behind.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// transcript is a buffer that a running daemon may write to while the test reads it.
+type transcript struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (w *transcript) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.Write(p)
+}
+
+func (w *transcript) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}
+
+func run(ctx context.Context, d command.Daemon[*own], env map[string]string, args ...string) result {
+	return runInto(ctx, &transcript{}, d, env, args...)
+}
+
+func runInto(ctx context.Context, stderr *transcript, d command.Daemon[*own], env map[string]string, args ...string) result {
+	var stdout bytes.Buffer
+	code := command.Main(ctx, d, command.Environment{
+		Args:      args,
+		LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		Stdout:    &stdout,
+		Stderr:    stderr,
+		Exit:      func(int) {},
+	})
+	return result{code, stdout.String(), stderr.String()}
+}
+
+func settings(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "gateway.toml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const free = "[portcullis.nswatch]\nhttp_address = \"127.0.0.1:0\"\n"
+
+func neverWired(context.Context, *command.Parts[*own]) error {
+	return errors.New("wired although the settings are wrong")
+}
+
+func TestConfigCheckPrintsWhatItWouldRunWith(t *testing.T) {
+	file := settings(t, "[openshell.drivers.kubernetes]\ngateway_id = \"from-file\"\nnamespace = \"from-file\"\n"+free)
+	got := run(t.Context(), program(neverWired), map[string]string{"OPENSHELL_GATEWAY_ID": "from-env"},
+		"config", "check", "--config", file, "--sandbox-namespace", "from-flag")
+	if got.code != 0 || got.stderr != "" {
+		t.Fatalf("exit %d, stderr %q", got.code, got.stderr)
+	}
+	for _, want := range []string{"gateway_id = 'from-env'", "namespace = 'from-flag'", "[portcullis.nswatch]", "[portcullis.telemetry]"} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("the effective settings lack %s:\n%s", want, got.stdout)
+		}
+	}
+}
+
+func TestBadInputEndsWithOneLineEach(t *testing.T) {
+	tests := map[string]struct {
+		file string
+		env  map[string]string
+		args []string
+		want []string // one per line of standard error
+	}{
+		"not TOML":         {file: "[openshell", want: []string{"gateway.toml"}},
+		"unknown key":      {file: "[openshell.drivers.kubernetes]\ngatewayid = \"x\"\n", want: []string{"gateway_id"}},
+		"two problems":     {file: "[openshell.drivers.kubernetes]\nworkspace_mode = \"none\"\nsandbox_uid = 0\n", want: []string{"sandbox_uid", "workspace_mode"}},
+		"bad section":      {file: "[portcullis.nswatch]\nhttp_address = \"nowhere\"\n", want: []string{"portcullis.nswatch.http_address"}},
+		"bad trace target": {file: "[portcullis.telemetry]\notlp_endpoint = \"collector\"\n", want: []string{"portcullis.telemetry.otlp_endpoint"}},
+		"bad variable":     {env: map[string]string{"OPENSHELL_K8S_SANDBOX_UID": "root"}, want: []string{"OPENSHELL_K8S_SANDBOX_UID"}},
+		"bad flag value":   {args: []string{"--sandbox-gid=-1"}, want: []string{"--sandbox-gid"}},
+		"unknown flag":     {args: []string{"--gatway-id=x"}, want: []string{"--gatway-id"}},
+		"stray argument":   {args: []string{"start"}, want: []string{"start"}},
+		"empty path":       {args: []string{"--config="}, want: []string{"--config"}},
+		"missing file":     {args: []string{"--config", "/nonexistent/gateway.toml"}, want: []string{"/nonexistent/gateway.toml"}},
+		"no subcommand":    {args: []string{"config"}, want: []string{"subcommand"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			args := test.args
+			if test.file != "" {
+				args = append([]string{"--config", settings(t, test.file)}, args...)
+			}
+			got := run(t.Context(), program(neverWired), test.env, args...)
+			lines := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
+			if got.code == 0 || got.stdout != "" || len(lines) != len(test.want) {
+				t.Fatalf("exit %d, stdout %q, stderr, want %d lines:\n%s", got.code, got.stdout, len(test.want), got.stderr)
+			}
+			for i, want := range test.want {
+				if !strings.HasPrefix(lines[i], "nswatch: ") || !strings.Contains(lines[i], want) {
+					t.Errorf("line %d is %q, want it to name %s", i+1, lines[i], want)
+				}
+			}
+		})
+	}
+}
+
+func TestFailedWiringStartsNothing(t *testing.T) {
+	file := settings(t, free)
+	got := run(t.Context(), program(func(_ context.Context, p *command.Parts[*own]) error {
+		p.Group.Add("part", func(context.Context) error { panic("started") })
+		return errors.New("read key k.pem: no such file")
+	}), nil, "--config", file)
+	if got.code == 0 || got.stderr != "nswatch: read key k.pem: no such file\n" {
+		t.Fatalf("exit %d, stderr %q", got.code, got.stderr)
+	}
+}
+
+func TestTakenAdminAddressEndsTheStart(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	file := settings(t, fmt.Sprintf("[portcullis.nswatch]\nhttp_address = %q\n", taken.Addr()))
+	got := run(t.Context(), program(neverWired), nil, "--config", file)
+	if got.code == 0 || !strings.Contains(got.stderr, taken.Addr().String()) || strings.Count(got.stderr, "\n") != 1 {
+		t.Fatalf("exit %d, stderr %q", got.code, got.stderr)
+	}
+}
+
+func TestRunServesUntilAsked(t *testing.T) {
+	file := settings(t, free)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	started := make(chan struct{})
+	done := make(chan result, 1)
+	stderr := &transcript{}
+	go func() {
+		done <- runInto(ctx, stderr, program(func(_ context.Context, p *command.Parts[*own]) error {
+			p.Group.Add("part", func(ctx context.Context) error { close(started); <-ctx.Done(); return nil })
+			return p.Checks.AddReadiness("part", func(context.Context) error { return nil })
+		}), nil, "--config", file)
+	}()
+	select {
+	case <-started:
+	case got := <-done:
+		t.Fatalf("ended before it was asked to: %+v", got)
+	}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	address := startingAddress(t, stderr.String())
+	for _, path := range []string{"/livez", "/readyz", "/metrics"} {
+		resp, err := client.Get("http://" + address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%s answers %s", path, resp.Status)
+		}
+	}
+	cancel()
+	if got := <-done; got.code != 0 {
+		t.Errorf("a requested stop exits with %d:\n%s", got.code, got.stderr)
+	}
+}
+
+// startingAddress finds the admin listener's address in the daemon's first log line.
+func startingAddress(t *testing.T, log string) string {
+	t.Helper()
+	for line := range strings.Lines(log) {
+		var entry struct{ Message, Address string }
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Fatalf("log line %q: %v", line, err)
+		}
+		if entry.Message == "starting" {
+			return entry.Address
+		}
+	}
+	t.Fatalf("the log does not say that it starts:\n%s", log)
+	return ""
+}
+
+func TestVersion(t *testing.T) {
+	got := run(t.Context(), program(neverWired), nil, "version")
+	if got.code != 0 || !strings.HasPrefix(got.stdout, "portcullis nswatch ") {
+		t.Errorf("exit %d, %q", got.code, got.stdout)
+	}
+}

@@ -1,0 +1,78 @@
+package command
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/portcullis-mesh/portcullis/shared/daemon"
+	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
+	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
+	"github.com/portcullis-mesh/portcullis/shared/natsconn"
+	"github.com/portcullis-mesh/portcullis/shared/telemetry"
+)
+
+// ConnectNATS makes the daemon's connection to NATS and adds it, with its readiness check.
+func (p *Parts[S]) ConnectNATS(cfg natsconn.Config) (*natsconn.Conn, error) {
+	cfg.Name = "portcullis-" + p.name
+	conn, err := natsconn.New(cfg, telemetry.Component(p.Log, natsconn.Section), p.Registry)
+	if err != nil {
+		return nil, err
+	}
+	p.Group.Add(natsconn.Section, conn.Run)
+	return conn, p.Checks.AddReadiness(natsconn.Section, conn.Ready)
+}
+
+// ConnectKubernetes makes the daemon's clients of the cluster and adds their readiness check.
+func (p *Parts[S]) ConnectKubernetes(cfg kubeclient.Config) (*kubeclient.Clients, error) {
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = "portcullis-" + p.name
+	}
+	log := telemetry.Component(p.Log, kubeclient.Section)
+	clients, err := kubeclient.New(cfg, log, p.Registry)
+	if err != nil {
+		return nil, err
+	}
+	log.Info().Str(telemetry.KeyEndpoint, clients.Server()).Str("from", clients.From()).Msg("cluster chosen")
+	return clients, p.Checks.AddReadiness(kubeclient.Section, clients.Ready)
+}
+
+// ServeMesh joins the mesh and adds a server there for the callers that policy permits.
+// The health service is added for every member of the mesh, and must not be in policy.
+func (p *Parts[S]) ServeMesh(ctx context.Context, own ServerConfig, cfg meshrpc.Config, policy meshrpc.Policy, register func(*grpc.Server)) error {
+	mesh, err := meshrpc.New(cfg, meshrpc.Deps{
+		Daemon:         p.name,
+		Log:            telemetry.Component(p.Log, meshrpc.Section),
+		Registerer:     p.Registry,
+		TracerProvider: p.Tracing.Provider(),
+	})
+	if err != nil {
+		return err
+	}
+	everyone := []string{meshrpc.AnyDaemon}
+	if cfg.AllowPlaintextLoopback {
+		everyone = append(everyone, meshrpc.PlaintextCaller)
+	}
+	policy[meshrpc.HealthService] = everyone
+	log := telemetry.Component(p.Log, "grpc")
+	server, err := mesh.NewServer(policy, func(s *grpc.Server) {
+		register(s)
+		daemon.RegisterHealth(s, p.Checks)
+	}, daemon.ServerOptions(log, p.Checks)...)
+	if err != nil {
+		return err
+	}
+	if err := p.Checks.AddReadiness(meshrpc.Section, mesh.Ready); err != nil {
+		return err
+	}
+	listener, err := mesh.Listen(ctx, own.ListenAddress)
+	if err != nil {
+		return err
+	}
+	log.Info().Str(telemetry.KeyAddress, listener.Addr().String()).Msg("serving the mesh")
+	p.Group.Add(meshrpc.Section, mesh.Run)
+	p.Group.Add("grpc", func(ctx context.Context) error {
+		return daemon.ServeGRPC(ctx, server, listener, p.Drain(), log)
+	})
+	return nil
+}

@@ -1,0 +1,16 @@
+// Package command is the command line that all daemons share, and the part of their start that is the
+// same in each.
+//
+//	nswatch --config F              run
+//	nswatch config check --config F validate offline, print the effective settings
+//	nswatch version                 print what program this is
+//
+// Every flag and environment variable of the stock standalone driver works in each (contract 3.3).
+//
+// Invariant: a daemon starts nothing before all its settings are understood and its parts are made.
+// What goes wrong until then is said in one line per problem on standard error, and the exit code is
+// not 0. Run prepares the log, the metrics, the checks, the admin listener and tracing, lets the daemon
+// add its own parts, and only then runs the group.
+//
+// Callers: cmd/<daemon>/main.go of the four daemons, through their internal/app.
+package command

@@ -1,0 +1,101 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/go-logr/zerologr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/portcullis-mesh/portcullis/shared/daemon"
+	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
+	"github.com/portcullis-mesh/portcullis/shared/telemetry"
+)
+
+// Parts are what a daemon is wired from.
+type Parts[S Settings] struct {
+	// Config is the stock part of the settings, Settings the daemon's own.
+	Config   *driverconf.Config
+	Settings S
+	// Log carries the daemon's name; make one child per part with telemetry.Component.
+	Log zerolog.Logger
+	// Registry is where parts register their metrics.
+	Registry *prometheus.Registry
+	// Tracing's provider and propagator go to what should trace.
+	Tracing *telemetry.Tracing
+	// Checks and Group take the daemon's parts. The group holds the admin listener, tracing and the
+	// checks already, so they outlive what is added.
+	Checks *daemon.Checks
+	Group  *daemon.Group
+
+	name string
+}
+
+// Drain is how long calls in progress may take to finish at a stop: half of the grace, so that the
+// rest of the daemon has the other half.
+func (p *Parts[S]) Drain() time.Duration { return p.Settings.Process().ShutdownGrace.Std() / 2 }
+
+func (d Daemon[S]) run(ctx context.Context, cfg *driverconf.Config, own S, tracing telemetry.Config, env Environment) error {
+	ctx, release := daemon.SignalContext(ctx, env.Exit)
+	defer release()
+	process := own.Process()
+	listener, err := daemon.Listen(ctx, process.HTTPAddress)
+	if err != nil {
+		return err
+	}
+	p, err := d.prepare(cfg, own, tracing, listener, env)
+	if err == nil {
+		err = d.Wire(ctx, p)
+	}
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	build := telemetry.ReadBuild()
+	p.Log.Info().Str(telemetry.KeyVersion, build.Version).Str(telemetry.KeyCommit, build.Commit).
+		Str(telemetry.KeyAddress, listener.Addr().String()).Msg("starting")
+	return p.Group.Run(ctx)
+}
+
+func (d Daemon[S]) prepare(cfg *driverconf.Config, own S, tracing telemetry.Config, admin net.Listener, env Environment) (*Parts[S], error) {
+	build := telemetry.ReadBuild()
+	level, err := telemetry.ParseLevel(string(cfg.Portcullis.LogLevel))
+	if err != nil {
+		return nil, err
+	}
+	p := &Parts[S]{Config: cfg, Settings: own, Log: telemetry.NewLogger(env.Stderr, level, d.Name), name: d.Name}
+	if env.SetGRPCLog != nil {
+		env.SetGRPCLog(meshrpc.GRPCLog(telemetry.Component(p.Log, "grpc/library")))
+	}
+	if env.SetKubeLog != nil {
+		log := telemetry.Component(p.Log, "kubernetes/library")
+		env.SetKubeLog(zerologr.New(&log))
+	}
+	if p.Registry, err = telemetry.NewRegistry(d.Name, build); err != nil {
+		return nil, err
+	}
+	if p.Checks, err = daemon.NewChecks(daemon.DefaultProbing(), telemetry.Component(p.Log, "checks"), p.Registry); err != nil {
+		return nil, err
+	}
+	if cfg.Standalone.OTLPEndpoint != "" { // a flag or a variable: stronger than the file
+		tracing.OTLPEndpoint = cfg.Standalone.OTLPEndpoint
+	}
+	if p.Tracing, err = telemetry.NewTracing(tracing, d.Name, build, telemetry.Component(p.Log, "tracing")); err != nil {
+		return nil, err
+	}
+	process := own.Process()
+	server, err := daemon.NewAdmin(process, admin, p.Checks, p.Registry, telemetry.Component(p.Log, "admin"))
+	if err != nil {
+		return nil, err
+	}
+	if p.Group, err = daemon.NewGroup(process.ShutdownGrace.Std(), p.Checks, telemetry.Component(p.Log, "group")); err != nil {
+		return nil, err
+	}
+	p.Group.Add("admin", server.Run)
+	p.Group.Add("tracing", p.Tracing.Run)
+	p.Group.Add("checks", p.Checks.Run)
+	return p, nil
+}

@@ -1,0 +1,182 @@
+package daemons_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
+	tokenauthv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/tokenauth/v1"
+
+	"github.com/portcullis-mesh/portcullis/proto/contract"
+	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
+	"github.com/portcullis-mesh/portcullis/shared/meshrpc/meshtest"
+	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
+	"github.com/portcullis-mesh/portcullis/shared/udsock"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+	"github.com/portcullis-mesh/portcullis/test/cluster"
+)
+
+// account is a ServiceAccount without any rights of its own: none of the daemons needs one to be
+// ready today.
+func account(t *testing.T) (kubeconfig string) {
+	t.Helper()
+	c := cluster.Start(t, cluster.ControlPlane)
+	return c.ServiceAccountKubeconfig(t, c.Namespace(t), "default")
+}
+
+func kubernetesTable(kubeconfig string) string {
+	return fmt.Sprintf("[portcullis.kubernetes]\nkubeconfig = %q\n", kubeconfig)
+}
+
+func TestNswatchWaitsForNATS(t *testing.T) {
+	t.Parallel()
+	server := natstest.New(t)
+	p := start(t, "nswatch", fmt.Sprintf("[portcullis.nswatch]\nhttp_address = \"127.0.0.1:0\"\n[portcullis.nats]\nurls = [%q]\n", server.URL())+
+		kubernetesTable(account(t)))
+	p.awaitNotReady("nats")
+	server.Start()
+	p.awaitReady()
+	server.Stop()
+	p.awaitNotReady("nats")
+	server.Start()
+	p.awaitReady()
+	p.stop()
+}
+
+func TestNswatchHostsNATS(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "store")
+	text := fmt.Sprintf("[portcullis.nswatch]\nhttp_address = \"127.0.0.1:0\"\n[portcullis.nats]\nembedded = true\nembedded_store_dir = %q\nembedded_listen = %q\n",
+		store, natstest.New(t).Addr()) + kubernetesTable(account(t))
+	p := start(t, "nswatch", text)
+	p.awaitReady()
+	p.stop()
+	again := start(t, "nswatch", text)
+	again.awaitReady()
+	again.stop()
+}
+
+// mesh makes a client's side of the mesh.
+func mesh(t *testing.T, ca *meshtest.CA, daemon, server, address string) *grpc.ClientConn {
+	t.Helper()
+	files := meshtest.NewFiles(t, ca, daemon)
+	cfg := meshrpc.DefaultConfig()
+	cfg.CertFile, cfg.KeyFile, cfg.CAFile = files.Cert, files.Key, files.CA
+	m, err := meshrpc.New(cfg, meshrpc.Deps{Daemon: daemon, Log: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := m.NewClient(meshrpc.Target{Daemon: server, Address: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func TestMeshServersKnowTheirCallers(t *testing.T) {
+	t.Parallel()
+	kubeconfig := account(t)
+	for daemon, call := range map[string]func(context.Context, *grpc.ClientConn) error{
+		"tokenauth": func(ctx context.Context, conn *grpc.ClientConn) error {
+			_, err := tokenauthv1.NewTokenAuthServiceClient(conn).Authenticate(ctx, &tokenauthv1.AuthenticateRequest{})
+			return err
+		},
+		"supervisorctl": func(ctx context.Context, conn *grpc.ClientConn) error {
+			_, err := supervisorv1.NewSupervisorServiceClient(conn).Status(ctx, &supervisorv1.StatusRequest{})
+			return err
+		},
+	} {
+		t.Run(daemon, func(t *testing.T) {
+			t.Parallel()
+			ca := meshtest.NewCA(t)
+			files := meshtest.NewFiles(t, ca, daemon)
+			p := start(t, daemon, fmt.Sprintf("[portcullis.%s]\nhttp_address = \"127.0.0.1:0\"\nlisten_address = \"127.0.0.1:0\"\n"+
+				"[portcullis.mesh]\ncert_file = %q\nkey_file = %q\nca_file = %q\n", daemon, files.Cert, files.Key, files.CA)+kubernetesTable(kubeconfig))
+			p.awaitReady()
+			address := p.logged("serving the mesh", "address")
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+
+			friend := mesh(t, ca, "lifecycle", daemon, address)
+			if err := call(ctx, friend); status.Code(err) != codes.Unimplemented {
+				t.Errorf("lifecycle gets %v, want the handler's UNIMPLEMENTED", err)
+			}
+			cluster.Eventually(t, "health is SERVING", func(ctx context.Context) error {
+				resp, err := healthpb.NewHealthClient(friend).Check(ctx, &healthpb.HealthCheckRequest{})
+				if err == nil && resp.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+					err = fmt.Errorf("health is %s", resp.GetStatus())
+				}
+				return err
+			})
+			err := call(ctx, mesh(t, ca, "nswatch", daemon, address))
+			decision, explained := verdict.FromError(err)
+			if status.Code(err) != codes.PermissionDenied || !explained || decision.Reason != verdict.CallerNotAuthorized {
+				t.Errorf("nswatch gets %v (%+v), want PERMISSION_DENIED with reason %s", err, decision, verdict.CallerNotAuthorized)
+			}
+			if err := call(ctx, mesh(t, meshtest.NewCA(t), "lifecycle", daemon, address)); status.Code(err) != codes.Unavailable {
+				t.Errorf("another mesh's lifecycle gets %v, want no connection", err)
+			}
+			p.stop()
+		})
+	}
+}
+
+func TestLifecycleServesThePrivateSocket(t *testing.T) {
+	t.Parallel()
+	kubeconfig := account(t)
+	path := filepath.Join(shortDir(t), "driver", "driver.sock")
+	text := fmt.Sprintf("[openshell.drivers.kubernetes]\nsocket_path = %q\n[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\n", path) +
+		kubernetesTable(kubeconfig)
+	p := start(t, "lifecycle", text)
+	p.awaitReady()
+
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	conn, err := udsock.NewClient(path, udsock.DialOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	for _, prefix := range contract.Prefixes() {
+		under, err := contract.NewConn(conn, prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = computev1.NewComputeDriverClient(under).GetCapabilities(ctx, &computev1.GetCapabilitiesRequest{})
+		if status.Code(err) != codes.Unimplemented {
+			t.Errorf("%s: got %v, want UNIMPLEMENTED", prefix, err)
+		}
+	}
+	err = conn.Invoke(ctx, contract.OpenShell.FullMethod("GetGatewayListenerRequirements"),
+		&computev1.GetGatewayListenerRequirementsRequest{}, &computev1.GetGatewayListenerRequirementsResponse{})
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("the removed method gets %v from a strict driver, want UNIMPLEMENTED", err)
+	}
+
+	fails(t, "lifecycle", text, nil, filepath.Dir(path), "another driver") // a second one must not take the socket over
+	p.awaitReady()
+	p.stop()
+
+	legacy := start(t, "lifecycle", fmt.Sprintf("[openshell.drivers.kubernetes]\nsocket_path = %q\n"+
+		"[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\nallow_legacy_gateway = true\n", path)+kubernetesTable(kubeconfig))
+	legacy.awaitReady()
+	cluster.Eventually(t, "the removed method answers an older gateway", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		return conn.Invoke(ctx, contract.OpenShell.FullMethod("GetGatewayListenerRequirements"),
+			&computev1.GetGatewayListenerRequirementsRequest{}, &computev1.GetGatewayListenerRequirementsResponse{})
+	})
+	legacy.stop()
+}
