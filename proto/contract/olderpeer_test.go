@@ -69,11 +69,6 @@ func get(m protoreflect.Message, path ...protoreflect.Name) protoreflect.Value {
 	return v
 }
 
-// set gives a field a value of its own Go type.
-func set(m protoreflect.Message, name protoreflect.Name, v any) {
-	m.Set(m.Descriptor().Fields().ByName(name), protoreflect.ValueOf(v))
-}
-
 func encode(t testing.TB, m proto.Message) []byte {
 	t.Helper()
 	b, err := proto.Marshal(m)

@@ -11,7 +11,6 @@ package computev1
 
 import (
 	_ "github.com/portcullis-mesh/portcullis/proto/openshell/options/v1"
-	v1 "github.com/portcullis-mesh/portcullis/proto/openshell/sandbox/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -129,8 +128,10 @@ type DriverSandboxSpec struct {
 	Environment map[string]string `protobuf:"bytes,5,rep,name=environment,proto3" json:"environment,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// template describes the container.
 	Template *DriverSandboxTemplate `protobuf:"bytes,6,opt,name=template,proto3" json:"template,omitempty"`
-	// policy is not read by a driver; see sandbox.proto.
-	Policy *v1.SandboxPolicy `protobuf:"bytes,7,opt,name=policy,proto3" json:"policy,omitempty"`
+	// policy is an encoded openshell.sandbox.v1.SandboxPolicy. On the wire a message and bytes are the
+	// same; as bytes it stays decodable whatever the peer's release makes of its fields, and passes
+	// through unchanged (contract 1.9). A driver does not read it.
+	Policy []byte `protobuf:"bytes,7,opt,name=policy,proto3" json:"policy,omitempty"`
 	// resource_requirements are those beyond processor and memory.
 	ResourceRequirements *ResourceRequirements `protobuf:"bytes,9,opt,name=resource_requirements,json=resourceRequirements,proto3" json:"resource_requirements,omitempty"`
 	// sandbox_token is a bearer for drivers without the credential bundle; this driver ignores it.
@@ -200,7 +201,7 @@ func (x *DriverSandboxSpec) GetTemplate() *DriverSandboxTemplate {
 	return nil
 }
 
-func (x *DriverSandboxSpec) GetPolicy() *v1.SandboxPolicy {
+func (x *DriverSandboxSpec) GetPolicy() []byte {
 	if x != nil {
 		return x.Policy
 	}
@@ -1020,19 +1021,19 @@ var File_openshell_compute_v1_driver_sandbox_proto protoreflect.FileDescriptor
 
 const file_openshell_compute_v1_driver_sandbox_proto_rawDesc = "" +
 	"\n" +
-	")openshell/compute/v1/driver_sandbox.proto\x12\x14openshell.compute.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"openshell/options/v1/options.proto\x1a\"openshell/sandbox/v1/sandbox.proto\"\xef\x01\n" +
+	")openshell/compute/v1/driver_sandbox.proto\x12\x14openshell.compute.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"openshell/options/v1/options.proto\"\xef\x01\n" +
 	"\rDriverSandbox\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12;\n" +
 	"\x04spec\x18\x04 \x01(\v2'.openshell.compute.v1.DriverSandboxSpecR\x04spec\x12A\n" +
 	"\x06status\x18\x05 \x01(\v2).openshell.compute.v1.DriverSandboxStatusR\x06status\x12\x1c\n" +
-	"\tworkspace\x18\x06 \x01(\tR\tworkspace\"\xf6\x05\n" +
+	"\tworkspace\x18\x06 \x01(\tR\tworkspace\"\xd1\x05\n" +
 	"\x11DriverSandboxSpec\x12\x1b\n" +
 	"\tlog_level\x18\x01 \x01(\tR\blogLevel\x12Z\n" +
 	"\venvironment\x18\x05 \x03(\v28.openshell.compute.v1.DriverSandboxSpec.EnvironmentEntryR\venvironment\x12G\n" +
-	"\btemplate\x18\x06 \x01(\v2+.openshell.compute.v1.DriverSandboxTemplateR\btemplate\x12;\n" +
-	"\x06policy\x18\a \x01(\v2#.openshell.sandbox.v1.SandboxPolicyR\x06policy\x12_\n" +
+	"\btemplate\x18\x06 \x01(\v2+.openshell.compute.v1.DriverSandboxTemplateR\btemplate\x12\x16\n" +
+	"\x06policy\x18\a \x01(\fR\x06policy\x12_\n" +
 	"\x15resource_requirements\x18\t \x01(\v2*.openshell.compute.v1.ResourceRequirementsR\x14resourceRequirements\x12)\n" +
 	"\rsandbox_token\x18\v \x01(\tB\x04\x88\xb5\x18\x01R\fsandboxToken\x12\x18\n" +
 	"\acommand\x18\f \x03(\tR\acommand\x12\x10\n" +
@@ -1153,36 +1154,34 @@ var file_openshell_compute_v1_driver_sandbox_proto_goTypes = []any{
 	nil,                                // 14: openshell.compute.v1.DriverSandboxTemplate.LabelsEntry
 	nil,                                // 15: openshell.compute.v1.DriverSandboxTemplate.EnvironmentEntry
 	nil,                                // 16: openshell.compute.v1.DriverPlatformEvent.MetadataEntry
-	(*v1.SandboxPolicy)(nil),           // 17: openshell.sandbox.v1.SandboxPolicy
-	(*structpb.Struct)(nil),            // 18: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),      // 19: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),            // 17: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),      // 18: google.protobuf.Timestamp
 }
 var file_openshell_compute_v1_driver_sandbox_proto_depIdxs = []int32{
 	1,  // 0: openshell.compute.v1.DriverSandbox.spec:type_name -> openshell.compute.v1.DriverSandboxSpec
 	9,  // 1: openshell.compute.v1.DriverSandbox.status:type_name -> openshell.compute.v1.DriverSandboxStatus
 	12, // 2: openshell.compute.v1.DriverSandboxSpec.environment:type_name -> openshell.compute.v1.DriverSandboxSpec.EnvironmentEntry
 	7,  // 3: openshell.compute.v1.DriverSandboxSpec.template:type_name -> openshell.compute.v1.DriverSandboxTemplate
-	17, // 4: openshell.compute.v1.DriverSandboxSpec.policy:type_name -> openshell.sandbox.v1.SandboxPolicy
-	5,  // 5: openshell.compute.v1.DriverSandboxSpec.resource_requirements:type_name -> openshell.compute.v1.ResourceRequirements
-	2,  // 6: openshell.compute.v1.DriverSandboxSpec.workload_identity:type_name -> openshell.compute.v1.WorkloadIdentityRequest
-	13, // 7: openshell.compute.v1.DriverFenceEvidence.resource_claims:type_name -> openshell.compute.v1.DriverFenceEvidence.ResourceClaimsEntry
-	6,  // 8: openshell.compute.v1.ResourceRequirements.gpu:type_name -> openshell.compute.v1.GpuResourceRequirements
-	14, // 9: openshell.compute.v1.DriverSandboxTemplate.labels:type_name -> openshell.compute.v1.DriverSandboxTemplate.LabelsEntry
-	15, // 10: openshell.compute.v1.DriverSandboxTemplate.environment:type_name -> openshell.compute.v1.DriverSandboxTemplate.EnvironmentEntry
-	8,  // 11: openshell.compute.v1.DriverSandboxTemplate.resources:type_name -> openshell.compute.v1.DriverResourceRequirements
-	18, // 12: openshell.compute.v1.DriverSandboxTemplate.platform_config:type_name -> google.protobuf.Struct
-	18, // 13: openshell.compute.v1.DriverSandboxTemplate.driver_config:type_name -> google.protobuf.Struct
-	10, // 14: openshell.compute.v1.DriverSandboxStatus.conditions:type_name -> openshell.compute.v1.DriverCondition
-	3,  // 15: openshell.compute.v1.DriverSandboxStatus.resolved_identity:type_name -> openshell.compute.v1.ResolvedWorkloadIdentity
-	4,  // 16: openshell.compute.v1.DriverSandboxStatus.fence_evidence:type_name -> openshell.compute.v1.DriverFenceEvidence
-	19, // 17: openshell.compute.v1.DriverCondition.transition_time:type_name -> google.protobuf.Timestamp
-	16, // 18: openshell.compute.v1.DriverPlatformEvent.metadata:type_name -> openshell.compute.v1.DriverPlatformEvent.MetadataEntry
-	19, // 19: openshell.compute.v1.DriverPlatformEvent.event_time:type_name -> google.protobuf.Timestamp
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	5,  // 4: openshell.compute.v1.DriverSandboxSpec.resource_requirements:type_name -> openshell.compute.v1.ResourceRequirements
+	2,  // 5: openshell.compute.v1.DriverSandboxSpec.workload_identity:type_name -> openshell.compute.v1.WorkloadIdentityRequest
+	13, // 6: openshell.compute.v1.DriverFenceEvidence.resource_claims:type_name -> openshell.compute.v1.DriverFenceEvidence.ResourceClaimsEntry
+	6,  // 7: openshell.compute.v1.ResourceRequirements.gpu:type_name -> openshell.compute.v1.GpuResourceRequirements
+	14, // 8: openshell.compute.v1.DriverSandboxTemplate.labels:type_name -> openshell.compute.v1.DriverSandboxTemplate.LabelsEntry
+	15, // 9: openshell.compute.v1.DriverSandboxTemplate.environment:type_name -> openshell.compute.v1.DriverSandboxTemplate.EnvironmentEntry
+	8,  // 10: openshell.compute.v1.DriverSandboxTemplate.resources:type_name -> openshell.compute.v1.DriverResourceRequirements
+	17, // 11: openshell.compute.v1.DriverSandboxTemplate.platform_config:type_name -> google.protobuf.Struct
+	17, // 12: openshell.compute.v1.DriverSandboxTemplate.driver_config:type_name -> google.protobuf.Struct
+	10, // 13: openshell.compute.v1.DriverSandboxStatus.conditions:type_name -> openshell.compute.v1.DriverCondition
+	3,  // 14: openshell.compute.v1.DriverSandboxStatus.resolved_identity:type_name -> openshell.compute.v1.ResolvedWorkloadIdentity
+	4,  // 15: openshell.compute.v1.DriverSandboxStatus.fence_evidence:type_name -> openshell.compute.v1.DriverFenceEvidence
+	18, // 16: openshell.compute.v1.DriverCondition.transition_time:type_name -> google.protobuf.Timestamp
+	16, // 17: openshell.compute.v1.DriverPlatformEvent.metadata:type_name -> openshell.compute.v1.DriverPlatformEvent.MetadataEntry
+	18, // 18: openshell.compute.v1.DriverPlatformEvent.event_time:type_name -> google.protobuf.Timestamp
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_openshell_compute_v1_driver_sandbox_proto_init() }

@@ -1,6 +1,5 @@
-// Package sandboxv1 is the sandbox policy as it passes through a driver (contract 1.9). No daemon
-// reads it. It decodes whatever the gateway's release is, and fields whose type has changed between
-// releases are kept as they came.
+// Package sandboxv1 is the sandbox policy (contract 1.9), for whoever makes one. No daemon reads it:
+// it passes through the driver as bytes.
 //
 // Everything but this file is generated from sandbox.proto.
 package sandboxv1

@@ -1,11 +1,10 @@
 // The sandbox policy as a driver receives it (contract 1.9).
 //
 // A driver never reads a policy: the supervisor and the runtime enforce it, and identity comes
-// from DriverSandboxSpec.workload_identity. The messages are here so that the descriptor is the
-// contract's. They must never stand in the way of a request, whatever release the peer is from: a
-// field whose wire type differs from the one declared here is kept as an unknown field and written
-// out again unchanged. That covers NetworkEndpoint 4 to 6, strings in older gateways and enums in
-// newer ones, and NetworkBinary 2 (contract 1.6, last note).
+// from DriverSandboxSpec.workload_identity. It travels as bytes (DriverSandboxSpec.policy), so that
+// no release's idea of these fields can stand in the way of a request: NetworkEndpoint 4 to 6 are
+// strings in older gateways and enums in newer ones (contract 1.6, last note). The messages are here
+// for whoever makes a policy, such as a gateway.
 //
 // "Type inferred" marks a field whose type contract 1.9 does not state.
 

@@ -32,7 +32,7 @@ const (
 // replica may answer.
 type TokenAuthServiceClient interface {
 	// Authenticate runs the steps of contract 6.1 against the live cluster. OK is the only grant.
-	// Every error carries a portcullis.verdict.v1.Refusal with the step that failed.
+	// Every refusal of the handler carries a portcullis.verdict.v1.Refusal with the step that failed.
 	Authenticate(ctx context.Context, in *AuthenticateRequest, opts ...grpc.CallOption) (*AuthenticateResponse, error)
 }
 
@@ -62,7 +62,7 @@ func (c *tokenAuthServiceClient) Authenticate(ctx context.Context, in *Authentic
 // replica may answer.
 type TokenAuthServiceServer interface {
 	// Authenticate runs the steps of contract 6.1 against the live cluster. OK is the only grant.
-	// Every error carries a portcullis.verdict.v1.Refusal with the step that failed.
+	// Every refusal of the handler carries a portcullis.verdict.v1.Refusal with the step that failed.
 	Authenticate(context.Context, *AuthenticateRequest) (*AuthenticateResponse, error)
 	mustEmbedUnimplementedTokenAuthServiceServer()
 }
