@@ -56,9 +56,9 @@ func (d Decision) WithMessage(message string) Decision {
 
 // WithCode returns d with another gRPC code, for methods whose contract names one. A code that
 // stands for another outcome (see ClassOf) would turn "no" into "could not find out" or the reverse;
-// it is not taken and d is returned unchanged.
+// it is not taken and d is returned unchanged. Neither is UNIMPLEMENTED, which can count as success.
 func (d Decision) WithCode(code codes.Code) Decision {
-	if !d.Granted() && ClassOf(code) == d.Outcome() {
+	if !d.Granted() && ClassOf(code) == d.Outcome() && code != codes.Unimplemented {
 		d.code = code
 	}
 	return d

@@ -159,10 +159,12 @@ func TestHostileRefusals(t *testing.T) {
 		{"outcome of the future", codes.PermissionDenied, func(r *verdictv1.Refusal) { r.Outcome = 77 }, NotListed, Unknown, codes.Internal},
 		{"denied with a code of unknown", codes.Unavailable, func(*verdictv1.Refusal) {}, NotListed, Unknown, codes.Unavailable},
 		{"unknown with a code of denied", codes.NotFound, func(r *verdictv1.Refusal) { r.Outcome = verdictv1.Outcome_OUTCOME_UNKNOWN }, NotListed, Unknown, codes.Internal},
-		{"reason empty", codes.PermissionDenied, func(r *verdictv1.Refusal) { r.Reason = "" }, Unexplained, Denied, codes.PermissionDenied},
-		{"reason with spaces", codes.PermissionDenied, func(r *verdictv1.Refusal) { r.Reason = "no way" }, Unexplained, Denied, codes.PermissionDenied},
-		{"reason too long", codes.PermissionDenied, func(r *verdictv1.Refusal) { r.Reason = strings.Repeat("a", 65) }, Unexplained, Denied, codes.PermissionDenied},
+		{"reason empty", codes.PermissionDenied, func(r *verdictv1.Refusal) { r.Reason = "" }, Unexplained, Unknown, codes.Internal},
+		{"reason with spaces", codes.PermissionDenied, func(r *verdictv1.Refusal) { r.Reason = "no way" }, Unexplained, Unknown, codes.Internal},
+		{"reason too long", codes.PermissionDenied, func(r *verdictv1.Refusal) { r.Reason = strings.Repeat("a", 65) }, Unexplained, Unknown, codes.Internal},
 		{"reason of the future", codes.PermissionDenied, func(r *verdictv1.Refusal) { r.Reason = "moon_phase" }, "moon_phase", Denied, codes.PermissionDenied},
+		{"unknown in our table, denied by the peer", codes.PermissionDenied, func(r *verdictv1.Refusal) { r.Reason = "stale" }, Stale, Unknown, codes.Internal},
+		{"a code that counts as success", codes.Unimplemented, func(*verdictv1.Refusal) {}, NotListed, Unknown, codes.Internal},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -176,6 +178,28 @@ func TestHostileRefusals(t *testing.T) {
 				t.Errorf("reason %q, outcome %v, code %v, want %q, %v, %v", d.Reason, d.Outcome(), d.Code(), c.reason, c.outcome, c.want)
 			}
 		})
+	}
+}
+
+// The gateway takes UNIMPLEMENTED for success of two calls (contract 2.6).
+func TestNoRefusalIsUnimplemented(t *testing.T) {
+	for _, spec := range Reasons() {
+		if got := Refuse(spec.Reason, "s", "e").WithCode(codes.Unimplemented).Code(); got == codes.Unimplemented {
+			t.Errorf("%s can be answered with %s", spec.Reason, got)
+		}
+	}
+}
+
+func TestMessagesOfPeersStayOnOneLine(t *testing.T) {
+	st, err := status.New(codes.PermissionDenied, "no\r\nforged: yes").WithDetails(&verdictv1.Refusal{
+		Reason: "not_listed", Outcome: verdictv1.Outcome_OUTCOME_DENIED,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, ok := FromError(st.Err())
+	if !ok || strings.ContainsAny(d.SafeErr().Error(), "\r\n") {
+		t.Errorf("got %v, %q", ok, d.SafeErr())
 	}
 }
 

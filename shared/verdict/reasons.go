@@ -16,12 +16,6 @@ const (
 	CallerUnidentified Reason = "mesh_caller_unidentified"
 	// CallerNotAuthorized: the peer is known and may not call this method.
 	CallerNotAuthorized Reason = "mesh_caller_not_authorized"
-	// RequestTooLarge: the request is larger than the receiver accepts.
-	RequestTooLarge Reason = "request_too_large"
-	// DeadlineMissing: the caller set no deadline on a call that needs one.
-	DeadlineMissing Reason = "deadline_missing"
-	// LegacyGatewayRefused: the gateway is older than the handshake and the settings do not allow it.
-	LegacyGatewayRefused Reason = "legacy_gateway_refused"
 
 	// NotListed: a fresh allowlist does not hold the namespace.
 	NotListed Reason = "not_listed"
@@ -73,21 +67,6 @@ var specs = [...]Spec{
 		Reason: CallerNotAuthorized, Outcome: Denied, Code: codes.PermissionDenied,
 		Doc:     "The caller's certificate identity is not on the list of those that may call this method.",
 		Message: "the caller may not use this method",
-	},
-	{
-		Reason: RequestTooLarge, Outcome: Denied, Code: codes.ResourceExhausted,
-		Doc:     "The request, or one field of it, is longer than its stated limit.",
-		Message: "the request is too large",
-	},
-	{
-		Reason: DeadlineMissing, Outcome: Denied, Code: codes.InvalidArgument,
-		Doc:     "The caller set no deadline; inside the mesh every call has one.",
-		Message: "the request has no deadline",
-	},
-	{
-		Reason: LegacyGatewayRefused, Outcome: Denied, Code: codes.FailedPrecondition,
-		Doc:     "The gateway sends no handshake metadata and allow_legacy_gateway is off.",
-		Message: "the gateway is too old for this driver: upgrade it, or set allow_legacy_gateway",
 	},
 	{
 		Reason: NotListed, Outcome: Denied, Code: codes.PermissionDenied,

@@ -18,7 +18,7 @@ const (
 	maxStep        = 128
 	maxExplanation = 1024
 	maxMessage     = 256
-	maxName        = 64
+	maxName        = 63
 )
 
 // Err returns the answer as a gRPC status error for a caller inside the mesh: code, message and a
@@ -47,7 +47,7 @@ func (d Decision) SafeErr() error {
 // FromError reads a refusal back from an error that Err made, also when it was wrapped or has
 // travelled. False when err is nil or carries no Refusal; the Decision is then the zero one. The
 // result never grants, whatever the peer sent: an outcome that is missing, or that contradicts the
-// gRPC code, is Unknown.
+// gRPC code or our own table, is Unknown.
 func FromError(err error) (Decision, bool) {
 	// status.FromError would put the texts of the wrapping errors, which are not for the caller, into
 	// the message.
@@ -91,7 +91,7 @@ func fromRefusal(st *status.Status, r *verdictv1.Refusal) Decision {
 		Step:        clip(r.GetStep(), maxStep),
 		Explanation: clip(r.GetExplanation(), maxExplanation),
 		Allowlist:   EvidenceFromProto(r.GetAllowlist()),
-		message:     clip(st.Message(), maxMessage),
+		message:     clip(oneLine(st.Message()), maxMessage),
 		code:        st.Code(),
 		retryable:   r.GetRetryable(),
 	}
@@ -99,10 +99,11 @@ func fromRefusal(st *status.Status, r *verdictv1.Refusal) Decision {
 		d.Reason = Unexplained
 	}
 	class := ClassOf(st.Code())
-	if r.GetOutcome() == verdictv1.Outcome_OUTCOME_DENIED && class == Denied {
+	spec, known := d.Reason.Spec()
+	if r.GetOutcome() == verdictv1.Outcome_OUTCOME_DENIED && class == Denied && (!known || spec.Outcome == Denied) {
 		d.outcome = Denied
 	}
-	if d.outcome == Unknown && class != Unknown {
+	if d.outcome == Unknown && (class != Unknown || d.code == codes.Unimplemented) {
 		d.code = codes.Internal
 	}
 	return d
