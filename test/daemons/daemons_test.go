@@ -158,6 +158,11 @@ func TestLifecycleServesThePrivateSocket(t *testing.T) {
 		if status.Code(err) != codes.Unimplemented {
 			t.Errorf("%s: got %v, want UNIMPLEMENTED", prefix, err)
 		}
+		// UNIMPLEMENTED would be taken for success here (contract 2.6).
+		_, err = computev1.NewComputeDriverClient(under).EnsureWorkspace(ctx, &computev1.EnsureWorkspaceRequest{Workspace: "team"})
+		if status.Code(err) != codes.Unavailable {
+			t.Errorf("%s: EnsureWorkspace gets %v, want UNAVAILABLE", prefix, err)
+		}
 	}
 	err = conn.Invoke(ctx, contract.OpenShell.FullMethod("GetGatewayListenerRequirements"),
 		&computev1.GetGatewayListenerRequirementsRequest{}, &computev1.GetGatewayListenerRequirementsResponse{})

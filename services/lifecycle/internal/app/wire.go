@@ -6,8 +6,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
-
 	"github.com/portcullis-mesh/portcullis/proto/contract"
 	"github.com/portcullis-mesh/portcullis/shared/command"
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
@@ -70,7 +68,7 @@ func newServer(p *command.Parts[*Settings]) (*grpc.Server, error) {
 	if p.Settings.Own.AllowLegacyGateway {
 		how = append(how, contract.WithLegacyGateways())
 	}
-	if err := contract.Register(server, computev1.UnimplementedComputeDriverServer{}, how...); err != nil {
+	if err := contract.Register(server, driver{}, how...); err != nil {
 		return nil, err
 	}
 	daemon.RegisterHealth(server, p.Checks)
