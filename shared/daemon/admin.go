@@ -86,7 +86,7 @@ func (a *Admin) Run(ctx context.Context) error {
 	// while the daemon stops.
 	lifetime := context.WithoutCancel(ctx)
 	a.server.BaseContext = func(net.Listener) context.Context { return lifetime }
-	a.log.Info().Str(telemetry.KeyAddress, a.listener.Addr().String()).Msg("admin listener serves")
+	a.log.Debug().Str(telemetry.KeyAddress, a.listener.Addr().String()).Msg("admin listener serves")
 
 	served := make(chan error, 1)
 	go func() { served <- a.server.Serve(a.listener) }()

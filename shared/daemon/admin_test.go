@@ -109,7 +109,11 @@ func TestProbes(t *testing.T) {
 	expect("/readyz?verbose", 200, "[+] nats: ok\n[+] kube: ok\nreadyz passed\n")
 
 	s.checks.Drain(StopRequest{Signal: 15})
-	expect("/readyz", 503, "[-] stopping: stop requested by SIGTERM\nreadyz failed\n")
+	for _, path := range []string{"/readyz", "/readyz?verbose", "/readyz/nats", "/readyz/kube?verbose"} {
+		expect(path, 503, "[-] stopping: stop requested by SIGTERM\nreadyz failed\n")
+	}
+	expect("/readyz/other", 404, "readyz has no check \"other\"\n")
+	expect("/livez/loop", 200, "ok\n")
 	expect("/livez", 200, "ok\n")
 }
 

@@ -282,13 +282,26 @@ func TestDrain(t *testing.T) {
 // TestDrainDuringTheQuestion: checks that pass do not hide a stop that began while
 // they ran.
 func TestDrainDuringTheQuestion(t *testing.T) {
-	checks := newChecks(t, slow)
-	must(t, checks.AddReadiness("works", func(context.Context) error {
-		checks.Drain(errBoom)
-		return nil
-	}))
-	if report := checks.Ready(t.Context()); report.OK() || !errors.Is(report.Problem, errBoom) {
-		t.Errorf("ready %v, problem %v", report.OK(), report.Problem)
+	for name, ask := range map[string]func(*Checks) Report{
+		"all": func(c *Checks) Report { return c.Ready(t.Context()) },
+		"one": func(c *Checks) Report {
+			report, found := c.readyOne(t.Context(), "works")
+			if !found {
+				t.Error("the check was not found")
+			}
+			return report
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checks := newChecks(t, slow)
+			must(t, checks.AddReadiness("works", func(context.Context) error {
+				checks.Drain(errBoom)
+				return nil
+			}))
+			if report := ask(checks); report.OK() || !errors.Is(report.Problem, errBoom) {
+				t.Errorf("ready %v, problem %v", report.OK(), report.Problem)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package daemon is the skeleton that every daemon hangs its parts on: a task
 // group, signals, exit codes, liveness and readiness checks, the admin HTTP
-// listener, and serving gRPC with health, logging and panic recovery.
+// listener, and serving gRPC with health, one log line per call and panic recovery.
 //
 // Invariants:
 //
@@ -8,6 +8,8 @@
 //     until all they started has ended; only a task that ignores its context for
 //     longer than the shutdown grace is left behind, and then the process must exit
 //     with an error that names it.
+//   - What wiring opened is closed by the task that it was opened for, also when the
+//     stop is asked for before the group runs.
 //   - The exit code is 0 only for a stop that was asked for and went well.
 //   - Nothing is ready by default: no check, a check that does not answer in time, a
 //     poll that has not run and a stop in progress all mean "not ready".

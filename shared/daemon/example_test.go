@@ -70,9 +70,13 @@ func run(ctx context.Context, stop context.CancelCauseFunc) error {
 	group.Add("grpc", func(ctx context.Context) error {
 		return daemon.ServeGRPC(ctx, server, callListener, cfg.ShutdownGrace.Std()/2, calls)
 	})
-	group.AddOnce("probe", func(ctx context.Context) error {
-		defer stop(daemon.StopRequest{Signal: 15})
-		return probe(ctx, "http://"+adminListener.Addr().String()+"/readyz?verbose")
+	group.Add("probe", func(ctx context.Context) error {
+		if err := probe(ctx, "http://"+adminListener.Addr().String()+"/readyz?verbose"); err != nil {
+			return err
+		}
+		stop(daemon.StopRequest{Signal: 15})
+		<-ctx.Done()
+		return nil
 	})
 	return group.Run(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,10 @@ const hardStop = 2 * time.Second
 //  2. cancels the tasks one by one in reverse order, each when the one after it has
 //     ended,
 //  3. when the grace has run out before all have ended, cancels all that are left
-//     and gives them 2 seconds more.
+//     and gives all of them, the one that used the grace up included, 2 seconds more.
+//
+// Tasks own what wiring opened for them, such as listeners, and close it when they
+// end. Run therefore starts and stops them also when there is nothing left to run for.
 //
 // A Group is for one Run. Add must not be called once Run has begun.
 type Group struct {
@@ -58,28 +62,19 @@ func NewGroup(grace time.Duration, checks *Checks, log zerolog.Logger) (*Group, 
 //
 // Names are for people, must be unique and not empty; Run reports a wrong one.
 func (g *Group) Add(name string, run func(context.Context) error) {
-	g.add(&task{name: name, run: run})
-}
-
-// AddOnce adds a task that may finish early: returning nil ends it and leaves the
-// group running. An error stops the group as for Add.
-func (g *Group) AddOnce(name string, run func(context.Context) error) {
-	g.add(&task{name: name, run: run, once: true})
-}
-
-func (g *Group) add(t *task) {
-	switch {
-	case t.name == "":
+	if name == "" {
 		g.invalid = append(g.invalid, fmt.Errorf("task number %d has no name", len(g.tasks)+1))
-	case t.run == nil:
-		g.invalid = append(g.invalid, fmt.Errorf("task %q has no function", t.name))
 	}
 	for _, other := range g.tasks {
-		if other.name == t.name {
-			g.invalid = append(g.invalid, fmt.Errorf("task %q was added twice", t.name))
+		if other.name == name {
+			g.invalid = append(g.invalid, fmt.Errorf("task %q was added twice", name))
 		}
 	}
-	g.tasks = append(g.tasks, t)
+	if run == nil {
+		g.invalid = append(g.invalid, fmt.Errorf("task %q has no function", name))
+		run = untilCancelled // keeps its place, since the others have to end
+	}
+	g.tasks = append(g.tasks, &task{name: name, run: run})
 }
 
 // Run starts the tasks, waits for the first cause to stop, stops them as the type
@@ -87,8 +82,10 @@ func (g *Group) add(t *task) {
 //
 // It returns nil only when the stop was asked for, by the end of ctx, and every
 // task ended within the grace without an error of its own. Otherwise the error is
-// the first cause, joined with what went wrong during the stop; tasks that still
-// run are named. When ctx has ended already nothing is started and Run returns nil.
+// the first cause, joined with what went wrong during the stop; tasks that took longer
+// than the grace are named.
+//
+// When ctx has ended already, or a task was added wrongly, the stop begins at once.
 func (g *Group) Run(ctx context.Context) error {
 	if g.used {
 		return errors.New("run the task group: it has run before")
@@ -97,13 +94,6 @@ func (g *Group) Run(ctx context.Context) error {
 	if len(g.tasks) == 0 {
 		g.invalid = append(g.invalid, errors.New("there is no task"))
 	}
-	if err := errors.Join(g.invalid...); err != nil {
-		return fmt.Errorf("run the task group: %w", err)
-	}
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // asked to stop before the start: that is no failure
-	}
-
 	ended := make(chan *task, len(g.tasks))
 	for _, t := range g.tasks {
 		t.start(ctx, ended, g.log)
@@ -116,58 +106,70 @@ func (g *Group) Run(ctx context.Context) error {
 	return g.result(failed, g.stop(cause))
 }
 
-// firstCause waits for the cause to stop. failed is the task that is the cause, nil
-// for a requested stop.
+// firstCause waits for the cause to stop. failed is the task that is the cause, if
+// one is.
 func (g *Group) firstCause(ctx context.Context, ended <-chan *task) (failed *task, cause error) {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case t := <-ended:
-			switch {
-			case t.err != nil:
-				return t, t.err
-			case !t.once:
-				t.err = fmt.Errorf("task %q ended although nothing asked it to", t.name)
-				return t, t.err
-			}
-			g.log.Debug().Str(telemetry.KeyTask, t.name).Msg("task is done")
+	if err := g.misuse(); err != nil {
+		return nil, err
+	}
+	// A stop that was asked for before the start comes before what the tasks make of it.
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case t := <-ended:
+		if t.err == nil {
+			t.err = fmt.Errorf("task %q ended although nothing asked it to", t.name)
 		}
+		return t, t.err
 	}
 }
 
-// stop ends all tasks and returns those that exceeded the grace.
+// misuse is what was wrong with the calls of Add, nil when nothing was.
+func (g *Group) misuse() error {
+	if err := errors.Join(g.invalid...); err != nil {
+		return fmt.Errorf("run the task group: %w", err)
+	}
+	return nil
+}
+
+// stop ends all tasks and returns those that exceeded the grace, in the order of Add.
 func (g *Group) stop(cause error) (late []*task) {
 	grace := time.NewTimer(g.grace)
 	defer grace.Stop()
-	for i := len(g.tasks) - 1; i >= 0; i-- {
-		t := g.tasks[i]
+	for i, t := range slices.Backward(g.tasks) {
 		t.cancel(cause)
 		select {
 		case <-t.done:
 			g.log.Debug().Str(telemetry.KeyTask, t.name).Msg("task has stopped")
 		case <-grace.C:
 			g.log.Warn().Str(telemetry.KeyTask, t.name).Msg("task does not stop within the shutdown grace; stopping all others now")
-			return append(g.stopHard(cause, g.tasks[:i]), t)
+			late = stopHard(cause, g.tasks[:i+1])
+			if !slices.Contains(late, t) {
+				late = append(late, t) // it has ended since, and yet made the stop a hard one
+			}
+			return late
 		}
 	}
 	return nil
 }
 
 // stopHard cancels the tasks at once and returns those that do not end in time.
-func (g *Group) stopHard(cause error, tasks []*task) (late []*task) {
+func stopHard(cause error, tasks []*task) (late []*task) {
 	limit := time.NewTimer(hardStop)
 	defer limit.Stop()
 	for _, t := range tasks {
 		t.cancel(cause)
 	}
-	for i, t := range tasks {
+	for _, t := range tasks {
 		select {
 		case <-t.done:
 			continue
 		case <-limit.C:
 		}
-		for _, t := range tasks[i:] {
+		for _, t := range tasks {
 			if !t.hasEnded() {
 				late = append(late, t)
 			}
@@ -181,6 +183,9 @@ func (g *Group) stopHard(cause error, tasks []*task) (late []*task) {
 // during the stop.
 func (g *Group) result(failed *task, late []*task) error {
 	var problems []error
+	if err := g.misuse(); err != nil {
+		problems = append(problems, err)
+	}
 	if failed != nil {
 		problems = append(problems, failed.err)
 	}
@@ -191,15 +196,27 @@ func (g *Group) result(failed *task, late []*task) error {
 		problems = append(problems, fmt.Errorf("while stopping: %w", t.err))
 	}
 	if len(late) > 0 {
-		names := make([]string, len(late))
-		for i, t := range late {
-			names[i] = t.name
-			if t.hasEnded() {
-				names[i] += " (ended since)"
-			}
-		}
-		problems = append(problems, fmt.Errorf("tasks still running after the shutdown grace of %s: %s; leaving them behind",
-			g.grace, strings.Join(names, ", ")))
+		problems = append(problems, g.tooLate(late))
 	}
 	return errors.Join(problems...)
+}
+
+// tooLate names the tasks that exceeded the grace.
+func (g *Group) tooLate(late []*task) error {
+	names, end := make([]string, len(late)), ""
+	for i, t := range late {
+		names[i] = t.name
+		if t.hasEnded() {
+			names[i] += " (ended since)"
+		} else {
+			end = "; leaving behind what has not ended"
+		}
+	}
+	return fmt.Errorf("tasks still running after the shutdown grace of %s: %s%s", g.grace, strings.Join(names, ", "), end)
+}
+
+// untilCancelled is a task that does nothing.
+func untilCancelled(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
 }

@@ -21,18 +21,16 @@ func TestGroupProperty(t *testing.T) {
 	}
 	boom := func(context.Context) error { return errBoom }
 	behaviours := []struct {
-		fails, stops, once bool
-		run                func(context.Context) error
+		fails, stops bool
+		run          func(context.Context) error
 	}{
 		{run: untilCancelled},
 		{run: late(context.Cause)},
 		{run: late(passing)},
-		{run: passing, once: true},
 		{run: late(boom), fails: true},
 		{run: late(func(context.Context) error { panic(errBoom) }), fails: true},
 		{run: passing, fails: true, stops: true},
 		{run: boom, fails: true, stops: true},
-		{run: boom, fails: true, stops: true, once: true},
 		{run: func(context.Context) error { panic(errBoom) }, fails: true, stops: true},
 	}
 	for round := range 300 {
@@ -42,15 +40,11 @@ func TestGroupProperty(t *testing.T) {
 		for i := range 1 + random.IntN(6) {
 			b := behaviours[random.IntN(len(behaviours))]
 			if round%2 == 0 {
-				b = behaviours[random.IntN(4)] // half of the groups are healthy
+				b = behaviours[random.IntN(3)] // half of the groups are healthy
 			}
 			fails, stops = fails || b.fails, stops || b.stops
-			add := g.Add
-			if b.once {
-				add = g.AddOnce
-			}
 			running.Add(1)
-			add(fmt.Sprint(i), func(ctx context.Context) error {
+			g.Add(fmt.Sprint(i), func(ctx context.Context) error {
 				defer running.Done()
 				return b.run(ctx)
 			})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,12 +39,6 @@ func newGroup(t *testing.T, grace time.Duration) *Group {
 	g, err := NewGroup(grace, newChecks(t, DefaultProbing()), zerolog.Nop())
 	must(t, err)
 	return g
-}
-
-// untilCancelled is a well-behaved task.
-func untilCancelled(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
 }
 
 var errBoom = errors.New("boom")
@@ -128,9 +123,6 @@ func TestFirstCause(t *testing.T) {
 		{"cancelled although nobody did", func(g *Group) {
 			g.Add("bad", func(context.Context) error { return context.Canceled })
 		}, `task "bad": context canceled`},
-		{"error of a one-shot", func(g *Group) {
-			g.AddOnce("bad", func(context.Context) error { return errBoom })
-		}, `task "bad": boom`},
 		{"panic", func(g *Group) {
 			g.Add("bad", func(context.Context) error { panic("ouch") })
 		}, `task "bad" panicked: ouch`},
@@ -198,23 +190,6 @@ func TestPanicStackIsLoggedOnly(t *testing.T) {
 	}
 }
 
-func TestOneShotMayEnd(t *testing.T) {
-	noLeaks(t)
-	g := newGroup(t, patience)
-	finished := make(chan struct{})
-	g.AddOnce("migrate", func(context.Context) error {
-		close(finished)
-		return nil
-	})
-	g.Add("serve", untilCancelled)
-	cancel, result := start(g.Run)
-	receive(t, "one-shot", finished)
-	cancel(nil)
-	if err := receive(t, "Run", result); err != nil {
-		t.Errorf("Run = %v, want nil", err)
-	}
-}
-
 // TestFailureWhileStopping: what goes wrong during a requested stop is no clean end.
 func TestFailureWhileStopping(t *testing.T) {
 	for _, c := range []struct {
@@ -264,47 +239,91 @@ func TestFirstCauseComesFirst(t *testing.T) {
 	}
 }
 
+// lateStop runs a group with a grace of a second between two polite tasks and stops
+// it. Time is that of the bubble: it passes only when nobody can do anything, so that
+// polite tasks are in time on any machine. It returns how long the stop took, and the
+// polite tasks in the order in which they ended.
+func lateStop(t *testing.T, add func(*Group)) (took time.Duration, polite []string, err error) {
+	t.Helper()
+	g := newGroup(t, time.Second)
+	ends := &diary{}
+	addPolite := func(name string) {
+		g.Add(name, func(ctx context.Context) error {
+			<-ctx.Done()
+			ends.note(name)
+			return nil
+		})
+	}
+	addPolite("admin")
+	add(g)
+	addPolite("grpc")
+	cancel, result := start(g.Run)
+	synctest.Wait()
+	began := time.Now()
+	cancel(StopRequest{Signal: 15})
+	err = <-result
+	return time.Since(began), ends.read(), err
+}
+
 // TestHangingTaskIsNamed: the grace bounds the stop, innocent tasks end in order,
 // and the error names only who hangs.
 func TestHangingTaskIsNamed(t *testing.T) {
-	noLeaks(t)
-	g := newGroup(t, time.Second) // enough for polite tasks on a busy machine
-	release, gone := make(chan struct{}), make(chan struct{}, 2)
-	t.Cleanup(func() {
-		close(release)
-		<-gone
-		<-gone
-	})
-	var running sync.WaitGroup
-	running.Add(2)
-	hang := func(context.Context) error {
-		running.Done()
-		<-release
-		gone <- struct{}{}
-		return nil
-	}
-	ended := make(chan string, 2)
-	polite := func(name string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			<-ctx.Done()
-			ended <- name
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		hang := func(context.Context) error {
+			<-release
 			return nil
 		}
-	}
-	g.Add("admin", polite("admin"))
-	g.Add("stuck-early", hang)
-	g.Add("stuck", hang)
-	g.Add("grpc", polite("grpc"))
-	cancel, result := start(g.Run)
-	running.Wait()
-	cancel(StopRequest{Signal: 15})
-	err := receive(t, "Run", result)
-	want := "tasks still running after the shutdown grace of 1s: stuck-early, stuck; leaving them behind"
-	if err == nil || err.Error() != want {
-		t.Fatalf("Run = %v, want %q", err, want)
-	}
-	if first, second := receive(t, "end", ended), receive(t, "end", ended); first != "grpc" || second != "admin" {
-		t.Errorf("polite tasks ended as %s, %s", first, second)
+		took, polite, err := lateStop(t, func(g *Group) {
+			g.Add("stuck-early", hang)
+			g.Add("stuck", hang)
+		})
+		want := "tasks still running after the shutdown grace of 1s: stuck-early, stuck; leaving behind what has not ended"
+		if err == nil || err.Error() != want {
+			t.Errorf("Run = %v, want %q", err, want)
+		}
+		if took != time.Second+hardStop {
+			t.Errorf("the stop took %s", took)
+		}
+		if diff := cmp.Diff([]string{"grpc", "admin"}, polite); diff != "" {
+			t.Errorf("polite tasks (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestLateTaskMayStillEnd: who used the grace up has the time after it as all others
+// do, and the stop is no clean one for that.
+func TestLateTaskMayStillEnd(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  error
+		want string
+	}{
+		{"in order", nil, "tasks still running after the shutdown grace of 1s: slow (ended since)"},
+		{"with an error", errBoom, "while stopping: task \"slow\": boom\ntasks still running after the shutdown grace of 1s: slow (ended since)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const late = time.Second + hardStop/2
+				took, polite, err := lateStop(t, func(g *Group) {
+					g.Add("slow", func(ctx context.Context) error {
+						<-ctx.Done()
+						<-time.After(late)
+						return c.end
+					})
+				})
+				if err == nil || err.Error() != c.want {
+					t.Errorf("Run = %v, want %q", err, c.want)
+				}
+				if took != late {
+					t.Errorf("the stop took %s, want %s", took, late)
+				}
+				if diff := cmp.Diff([]string{"grpc", "admin"}, polite); diff != "" {
+					t.Errorf("polite tasks (-want +got):\n%s", diff)
+				}
+			})
+		})
 	}
 }
 
@@ -352,7 +371,7 @@ func TestGroupMisuse(t *testing.T) {
 		{"no task", func(*Group) {}, "there is no task"},
 		{"no name", func(g *Group) { g.Add("", untilCancelled) }, "task number 1 has no name"},
 		{"no function", func(g *Group) { g.Add("x", nil) }, `task "x" has no function`},
-		{"same name", func(g *Group) { g.Add("x", untilCancelled); g.AddOnce("x", untilCancelled) }, `task "x" was added twice`},
+		{"same name", func(g *Group) { g.Add("x", untilCancelled); g.Add("x", untilCancelled) }, `task "x" was added twice`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			noLeaks(t)
@@ -368,15 +387,46 @@ func TestGroupMisuse(t *testing.T) {
 	}
 }
 
-func TestEndedContextStartsNothing(t *testing.T) {
-	g := newGroup(t, time.Second)
-	g.Add("x", func(context.Context) error {
-		t.Error("the task was started")
-		return nil
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	must(t, g.Run(ctx))
+// TestNothingStaysOpen: whatever keeps the group from running, tasks close what was
+// opened for them, in the usual order.
+func TestNothingStaysOpen(t *testing.T) {
+	asked, cancel := context.WithCancelCause(t.Context())
+	cancel(StopRequest{Signal: 15})
+	for _, c := range []struct {
+		name string
+		ctx  context.Context
+		add  func(*Group)
+		want string
+	}{
+		{"stop asked for", asked, func(*Group) {}, ""},
+		{"stop asked for, and a task that is short", asked, func(g *Group) { g.Add("short", passing) }, ""},
+		{"no function", t.Context(), func(g *Group) { g.Add("x", nil) }, `run the task group: task "x" has no function`},
+		{"same name", t.Context(), func(g *Group) { g.Add("grpc", untilCancelled) }, `run the task group: task "grpc" was added twice`},
+		{"no name, and a stop asked for", asked, func(g *Group) { g.Add("", untilCancelled) }, "run the task group: task number 3 has no name"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			noLeaks(t)
+			g := newGroup(t, patience)
+			closed := &diary{}
+			for _, name := range []string{"admin", "grpc"} {
+				g.Add(name, func(ctx context.Context) error {
+					<-ctx.Done()
+					closed.note(name)
+					return nil
+				})
+			}
+			c.add(g)
+			if err := g.Run(c.ctx); (c.want == "") != (err == nil) || (err != nil && err.Error() != c.want) {
+				t.Errorf("Run = %v, want %q", err, c.want)
+			}
+			if diff := cmp.Diff([]string{"grpc", "admin"}, closed.read()); diff != "" {
+				t.Errorf("closed (-want +got):\n%s", diff)
+			}
+			if g.checks.Ready(t.Context()).Problem == nil {
+				t.Error("the checks are not drained")
+			}
+		})
+	}
 }
 
 func TestTasksSeeContextValues(t *testing.T) {

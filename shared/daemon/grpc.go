@@ -13,14 +13,21 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
-// ServerOptions returns the options that every gRPC server of a daemon has: logging,
-// panic recovery, and the end of streams when the stop begins. In that order, so
-// that a panic is logged as the INTERNAL that the caller gets. Interceptors of
-// options that follow run inside these.
+// ServerOptions returns the options that every gRPC server of a daemon has: one log
+// line per call, panic recovery, and the end of streams when the stop begins. A panic
+// is logged as the INTERNAL that the caller gets. Interceptors of options that follow
+// run inside these; an UnknownServiceHandler that follows replaces the one here, and
+// its calls have their line too.
+//
+// The lines hold method, code, duration and peer, with the error's text, the trace id
+// and, at debug level, the redacted request where there are any. They are written when
+// the answer has been sent, and before ServeGRPC returns.
 func ServerOptions(log zerolog.Logger, checks *Checks) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(LogUnary(log), RecoverUnary(log)),
-		grpc.ChainStreamInterceptor(LogStream(log), RecoverStream(log), DrainStream(checks.Draining())),
+		grpc.StatsHandler(callLog{log: log}),
+		grpc.UnknownServiceHandler(serveUnknown),
+		grpc.ChainUnaryInterceptor(RecoverUnary(log)),
+		grpc.ChainStreamInterceptor(RecoverStream(log), DrainStream(checks.Draining())),
 	}
 }
 
@@ -37,7 +44,7 @@ func ServeGRPC(ctx context.Context, server *grpc.Server, listener net.Listener, 
 	if drain <= 0 {
 		return errors.Join(fmt.Errorf("serve gRPC on %s: drain time %s is not positive", address, drain), listener.Close())
 	}
-	log.Info().Str(telemetry.KeyAddress, address).Msg("gRPC listener serves")
+	log.Debug().Str(telemetry.KeyAddress, address).Msg("gRPC listener serves")
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 

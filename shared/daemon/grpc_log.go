@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -11,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -18,70 +21,127 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
-// LogUnary writes one line per call: method, code, duration, peer and, when there
-// are any, the trace id and the text of the error. The request is added only when
-// log writes debug lines, with its secrets redacted.
+// callLog writes one line per call: method, code, duration, peer and, when there are
+// any, the trace id and the text of the error. The first message of the caller is added
+// only when log writes debug lines, with its secrets redacted.
+//
+// It listens to gRPC's own events, because interceptors see neither a unary call whose
+// message is too large or cannot be decoded, nor a method that does not exist. With
+// serveUnknown, calls of the latter have a line each. What gRPC turns away below calls
+// has none: other HTTP requests, streams over the limit, headers that are too large or
+// malformed, deadlines that have passed on arrival.
 //
 // Lines are info for what callers cause, warn for what did not answer, error for
 // what we did wrong, debug for health probes.
-func LogUnary(log zerolog.Logger) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		began := time.Now()
-		response, err := next(ctx, request)
-		logCall(ctx, log, info.FullMethod, began, request, err)
-		return response, err
+type callLog struct{ log zerolog.Logger }
+
+var _ stats.Handler = callLog{}
+
+// callKey is the key of a *call in the contexts of its events.
+type callKey struct{}
+
+// call is what is known of a call before it ends.
+type call struct {
+	method string
+
+	mu      sync.Mutex // a handler may receive in a goroutine that it does not wait for
+	request any        // nil unless log writes debug lines
+}
+
+// TagRPC begins a call.
+func (callLog) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+	return context.WithValue(ctx, callKey{}, &call{method: info.FullMethodName})
+}
+
+// HandleRPC writes the line at the end of the call, after the answer was sent.
+func (l callLog) HandleRPC(ctx context.Context, event stats.RPCStats) {
+	c, begun := ctx.Value(callKey{}).(*call)
+	switch event := event.(type) {
+	case *stats.InPayload:
+		if begun && l.log.GetLevel() <= zerolog.DebugLevel {
+			c.keep(event.Payload)
+		}
+	case *stats.End:
+		if begun {
+			l.write(ctx, c, event.EndTime.Sub(event.BeginTime), event.Error)
+		}
+	case *stats.OutTrailer:
+		// gRPC answers a malformed path itself, and the answer is the only event of it.
+		if !begun {
+			l.write(ctx, &call{method: malformedMethod}, 0, errMalformed)
+		}
 	}
 }
 
-// LogStream writes one line when a stream ends, as LogUnary does; the request is the
-// first message received.
-func LogStream(log zerolog.Logger) grpc.StreamServerInterceptor {
-	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		began := time.Now()
-		seen := &firstMessage{ServerStream: stream}
-		err := next(server, seen)
-		logCall(stream.Context(), log, info.FullMethod, began, seen.message, err)
-		return err
+// TagConn does nothing: connections have no line.
+func (callLog) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+// HandleConn does nothing.
+func (callLog) HandleConn(context.Context, stats.ConnStats) {}
+
+// malformedMethod stands for a method whose name gRPC does not report.
+const malformedMethod = "(malformed)"
+
+var errMalformed = status.Error(codes.Unimplemented, "the method is not of the form /service/method")
+
+// serveUnknown answers calls of methods that nobody registered. gRPC would do so by
+// itself, but without events for callLog.
+func serveUnknown(_ any, stream grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(stream)
+	return status.Errorf(codes.Unimplemented, "method %s does not exist", method)
+}
+
+func (c *call) keep(message any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.request == nil {
+		c.request = message
 	}
 }
 
-// firstMessage keeps the first message that was received. RecvMsg is called by one
-// goroutine at a time.
-type firstMessage struct {
-	grpc.ServerStream
-	message any
+func (c *call) firstMessage() any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.request
 }
 
-// RecvMsg receives as the stream does.
-func (f *firstMessage) RecvMsg(m any) error {
-	err := f.ServerStream.RecvMsg(m)
-	if err == nil && f.message == nil {
-		f.message = m
-	}
-	return err
-}
-
-func logCall(ctx context.Context, log zerolog.Logger, method string, began time.Time, request any, err error) {
+func (l callLog) write(ctx context.Context, c *call, took time.Duration, err error) {
 	ended := statusOf(err)
-	line := log.WithLevel(levelOf(method, ended.Code()))
+	line := l.log.WithLevel(levelOf(c.method, ended.Code()))
 	if line == nil {
 		return
 	}
-	line.Str(telemetry.KeyGRPCMethod, method).Str(telemetry.KeyGRPCCode, ended.Code().String()).
-		Float64(telemetry.KeyDurationMS, telemetry.DurationMS(time.Since(began)))
-	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
-		line.Str(telemetry.KeyPeer, p.Addr.String())
+	line.Str(telemetry.KeyGRPCMethod, oneLine(c.method)).Str(telemetry.KeyGRPCCode, ended.Code().String()).
+		Float64(telemetry.KeyDurationMS, telemetry.DurationMS(took))
+	if from := peerOf(ctx); from != "" {
+		line.Str(telemetry.KeyPeer, from)
 	}
 	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
 		line.Str(telemetry.KeyTraceID, span.TraceID().String())
 	}
-	if m, ok := request.(proto.Message); ok && log.GetLevel() <= zerolog.DebugLevel {
+	if m, ok := c.firstMessage().(proto.Message); ok {
 		line.Object(telemetry.KeyRequest, secret.Redacted(m))
 	}
 	if err != nil {
 		line.Str(telemetry.KeyError, oneLine(ended.Message()))
 	}
 	line.Msg("gRPC call")
+}
+
+// peerOf says who called: in the words of the transport's authentication if it has
+// any, since a Unix socket has no address, else by address.
+func peerOf(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	if who, ok := p.AuthInfo.(fmt.Stringer); ok {
+		return oneLine(who.String())
+	}
+	if p.Addr == nil {
+		return ""
+	}
+	return p.Addr.String()
 }
 
 // statusOf returns the status that the caller of a handler gets for err, as gRPC

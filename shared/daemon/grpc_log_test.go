@@ -1,8 +1,13 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +20,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+
+	"github.com/portcullis-mesh/portcullis/shared/udsock"
 )
 
 func TestPanicsBecomeInternal(t *testing.T) {
@@ -102,7 +109,7 @@ func TestCallsAreLogged(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := serveGRPC(t, &driver{authenticate: c.call}, c.level, patience)
 			_, _ = s.compute.AuthenticateSandbox(bounded(t), &computev1.AuthenticateSandboxRequest{Credential: token})
-			s.stop() // the line is written before the handler's chain returns
+			s.stop() // waits for the line too
 			lines := s.log.lines(t, "gRPC call")
 			switch {
 			case c.want == nil && len(lines) == 0:
@@ -147,9 +154,128 @@ func TestTraceIDIsLogged(t *testing.T) {
 	var log logBuffer
 	id := trace.TraceID{0: 0xab, 15: 0xcd}
 	ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: id}))
-	logCall(ctx, log.logger(zerolog.InfoLevel), "/a.B/C", time.Now(), nil, nil)
+	callLog{log.logger(zerolog.InfoLevel)}.write(ctx, &call{method: "/a.B/C"}, time.Millisecond, nil)
 	if lines := log.lines(t, "gRPC call"); len(lines) != 1 || lines[0]["trace_id"] != id.String() {
 		t.Errorf("log: %v", lines)
+	}
+}
+
+// asIs sends bytes as they are, whatever the method expects.
+type asIs struct{}
+
+func (asIs) Name() string { return "proto" }
+
+func (asIs) Marshal(v any) ([]byte, error) { return v.([]byte), nil }
+
+func (asIs) Unmarshal(data []byte, v any) error {
+	*v.(*[]byte) = bytes.Clone(data)
+	return nil
+}
+
+// TestEveryCallHasOneLine: also those that no handler gets to see.
+func TestEveryCallHasOneLine(t *testing.T) {
+	const (
+		unary     = "/openshell.compute.v1.ComputeDriver/AuthenticateSandbox"
+		streaming = "/openshell.compute.v1.ComputeDriver/WatchSandboxes"
+		limit     = 8 << 20
+	)
+	garbage, oversized := []byte("\xff\xff"), make([]byte, limit+1<<20)
+	for _, c := range []struct {
+		name, method string
+		messages     [][]byte
+		code         codes.Code
+		logged       string // the method in the log, if not the one called
+		says         string
+		request      bool
+	}{
+		{name: "valid", method: unary, messages: [][]byte{nil}, request: true},
+		{name: "valid stream", method: streaming, messages: [][]byte{nil}, request: true},
+		{name: "garbage", method: unary, messages: [][]byte{garbage}, code: codes.Internal, says: "unmarshal"},
+		{name: "garbage to a stream", method: streaming, messages: [][]byte{garbage}, code: codes.Internal, says: "unmarshal"},
+		{name: "oversized", method: unary, messages: [][]byte{oversized}, code: codes.ResourceExhausted, says: "larger than max"},
+		{name: "oversized to a stream", method: streaming, messages: [][]byte{oversized}, code: codes.ResourceExhausted, says: "larger than max"},
+		{name: "no message", method: unary, code: codes.Internal, says: "no request message"},
+		{name: "unknown method", method: unary + "s", messages: [][]byte{garbage}, code: codes.Unimplemented, says: "does not exist"},
+		{name: "unknown service", method: "/a.B/C", messages: [][]byte{nil}, code: codes.Unimplemented, says: "method /a.B/C does not exist"},
+		{
+			name: "endless method", method: "/a.B/" + strings.Repeat("x", 5000), messages: [][]byte{nil}, code: codes.Unimplemented,
+			logged: "/a.B/" + strings.Repeat("x", maxReason-len("/a.B/")) + "...", says: "method /a.B/x",
+		},
+		{name: "no service", method: "nonsense", messages: [][]byte{nil}, code: codes.Unimplemented, logged: "(malformed)", says: "/service/method"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := serveGRPC(t, &driver{
+				authenticate: authenticated,
+				watch:        func(grpc.ServerStreamingServer[computev1.WatchSandboxesEvent]) error { return nil },
+			}, zerolog.DebugLevel, patience, grpc.MaxRecvMsgSize(limit))
+			if err := s.send(c.method, c.messages); status.Code(err) != c.code {
+				t.Errorf("the caller got %v, want %s", err, c.code)
+			}
+			s.stop()
+			if c.logged == "" {
+				c.logged = c.method
+			}
+			lines := s.log.lines(t, "gRPC call")
+			if len(lines) != 1 {
+				t.Fatalf("%d lines: %v", len(lines), lines)
+			}
+			line := dropVolatile(t, lines[0])
+			text, _ := line["error"].(string)
+			if line["grpc_method"] != c.logged || line["grpc_code"] != c.code.String() || !strings.Contains(text, c.says) || (text == "") != (c.code == codes.OK) {
+				t.Errorf("line: %v", line)
+			}
+			if _, has := line["request"]; has != c.request {
+				t.Errorf("the line has a request: %v", has)
+			}
+		})
+	}
+}
+
+// send makes a call of any method with messages as they are, and returns how it ended.
+func (s *servedGRPC) send(method string, messages [][]byte) error {
+	s.t.Helper()
+	stream, err := s.conn.NewStream(bounded(s.t), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.ForceCodec(asIs{}))
+	must(s.t, err)
+	for _, m := range messages {
+		// The server may have ended the call before all was sent; Recv says how.
+		if err := stream.SendMsg(m); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	must(s.t, stream.CloseSend())
+	for {
+		var answer []byte
+		if err := stream.RecvMsg(&answer); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// TestPeersAreNamedByTheirTransport: a caller on a Unix socket has no address.
+func TestPeersAreNamedByTheirTransport(t *testing.T) {
+	noLeaks(t)
+	dir, err := os.MkdirTemp("", "uds")
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "driver", "driver.sock")
+	listener, err := udsock.Listen(t.Context(), path, udsock.Options{})
+	must(t, err)
+	var log logBuffer
+	server := grpc.NewServer(append(ServerOptions(log.logger(zerolog.InfoLevel), newChecks(t, slow)), grpc.Creds(udsock.Credentials()))...)
+	computev1.RegisterComputeDriverServer(server, &driver{authenticate: authenticated})
+	cancel, result := start(func(ctx context.Context) error { return ServeGRPC(ctx, server, listener, patience, zerolog.Nop()) })
+	conn, err := udsock.NewClient(path)
+	must(t, err)
+	_, err = computev1.NewComputeDriverClient(conn).AuthenticateSandbox(bounded(t), &computev1.AuthenticateSandboxRequest{})
+	must(t, err)
+	must(t, conn.Close())
+	cancel(nil)
+	must(t, receive(t, "ServeGRPC", result))
+	want := fmt.Sprintf("uid %d pid %d", os.Geteuid(), os.Getpid())
+	if lines := log.lines(t, "gRPC call"); len(lines) != 1 || lines[0]["peer"] != want {
+		t.Errorf("the peer is not %q: %v", want, lines)
 	}
 }
 

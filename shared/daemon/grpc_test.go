@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -303,5 +305,34 @@ func TestServeGRPCErrors(t *testing.T) {
 	s.server.Stop()
 	if err := receive(t, "ServeGRPC", s.result); err == nil || !strings.Contains(err.Error(), "somebody else stopped the server") {
 		t.Errorf("stopped from outside: %v", err)
+	}
+}
+
+// TestEndedContextClosesTheListener: serving and stopping start at the same time here,
+// so that either may come first.
+func TestEndedContextClosesTheListener(t *testing.T) {
+	noLeaks(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for what, serve := range map[string]func(net.Listener) error{
+		"gRPC": func(l net.Listener) error {
+			return ServeGRPC(ended, grpc.NewServer(), l, patience, zerolog.Nop())
+		},
+		"admin": func(l net.Listener) error {
+			admin, err := NewAdmin(DefaultConfig(), l, newChecks(t, slow), prometheus.NewRegistry(), zerolog.Nop())
+			must(t, err)
+			return admin.Run(ended)
+		},
+	} {
+		for range 200 {
+			listener, err := Listen(t.Context(), "127.0.0.1:0")
+			must(t, err)
+			if err := serve(listener); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			if _, err := listener.Accept(); !errors.Is(err, net.ErrClosed) {
+				t.Fatalf("%s: the listener is open: %v", what, err)
+			}
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
+
+	"github.com/portcullis-mesh/portcullis/shared/udsock"
 )
 
 // scenarioVariable makes the test binary play a daemon.
@@ -49,6 +53,9 @@ func runScenario(ctx context.Context, scenario string) error {
 	if err != nil {
 		return err
 	}
+	if how, path, found := strings.Cut(scenario, " on "); found {
+		return playSocket(ctx, group, how, path)
+	}
 	group.Add("work", func(ctx context.Context) error {
 		fmt.Println("up")
 		if scenario == "fail" {
@@ -64,6 +71,33 @@ func runScenario(ctx context.Context, scenario string) error {
 		}
 		return nil
 	})
+	return group.Run(ctx)
+}
+
+// playSocket opens what a daemon opens, says "wired", and enters the group only when a
+// stop has been asked for. how says what else is wrong.
+func playSocket(ctx context.Context, group *Group, how, path string) error {
+	admin, err := Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server, err := NewAdmin(DefaultConfig(), admin, group.checks, prometheus.NewRegistry(), zerolog.Nop())
+	if err != nil {
+		return err
+	}
+	socket, err := udsock.Listen(ctx, path, udsock.Options{})
+	if err != nil {
+		return err
+	}
+	group.Add("admin", server.Run)
+	group.Add("driver", func(ctx context.Context) error {
+		return ServeGRPC(ctx, grpc.NewServer(), socket, time.Second, zerolog.Nop())
+	})
+	if how == "misuse" {
+		group.Add("driver", untilCancelled)
+	}
+	fmt.Println("wired")
+	<-ctx.Done()
 	return group.Run(ctx)
 }
 
@@ -125,6 +159,38 @@ func TestSignalStopsWithCodeZero(t *testing.T) {
 	}
 }
 
+// TestStopBeforeTheStartLeavesNoSocket: a signal that arrives between wiring and the
+// group's Run (contract 2.2: on exit the socket file is removed).
+func TestStopBeforeTheStartLeavesNoSocket(t *testing.T) {
+	for _, c := range []struct {
+		how    string
+		signal syscall.Signal
+		code   int
+		stderr string
+	}{
+		{"clean", syscall.SIGTERM, ExitRequested, ""},
+		{"clean", syscall.SIGINT, ExitRequested, ""},
+		{"misuse", syscall.SIGTERM, ExitFailed, "played: run the task group: task \"driver\" was added twice\n"},
+	} {
+		t.Run(c.how+" "+c.signal.String(), func(t *testing.T) {
+			dir, err := os.MkdirTemp("", "uds") // short, since a socket's path must be
+			must(t, err)
+			t.Cleanup(func() { _ = os.RemoveAll(dir) })
+			path := filepath.Join(dir, "driver", "driver.sock")
+			p := play(t, c.how+" on "+path)
+			p.expect("wired")
+			if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeSocket {
+				t.Fatalf("the daemon has no socket: %v", err)
+			}
+			p.signal(c.signal)
+			p.exit(c.code, c.stderr)
+			if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the socket file after the exit: %v", err)
+			}
+		})
+	}
+}
+
 func TestSecondSignalExitsAtOnce(t *testing.T) {
 	p := play(t, "hang")
 	p.expect("up")
@@ -139,7 +205,7 @@ func TestHangingTaskMakesTheExitCode(t *testing.T) {
 	p.expect("up")
 	p.signal(syscall.SIGTERM)
 	p.expect("stopping stop requested by SIGTERM")
-	p.exit(ExitFailed, "played: tasks still running after the shutdown grace of 50ms: work; leaving them behind\n")
+	p.exit(ExitFailed, "played: tasks still running after the shutdown grace of 50ms: work; leaving behind what has not ended\n")
 }
 
 func TestFailuresMakeTheExitCode(t *testing.T) {

@@ -55,48 +55,68 @@ func (c *Checks) Live(ctx context.Context) Report {
 // the answer is no; once drained the checks are not asked, since what they look at
 // is being stopped.
 func (c *Checks) Ready(ctx context.Context) Report {
-	c.mu.Lock()
-	list, cause := c.readiness, c.cause
-	c.mu.Unlock()
-	switch {
-	case cause != nil:
-		return Report{Problem: fmt.Errorf("stopping: %w", cause), asked: true}
-	case len(list) == 0:
-		return Report{Problem: errNoChecks, asked: true}
-	}
-	r := Report{Results: askAll(ctx, list), asked: true}
-	// The stop may have begun while the checks ran.
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cause != nil {
-		r.Problem = fmt.Errorf("stopping: %w", c.cause)
+	list := c.readinessChecks()
+	r := c.askReady(ctx, list)
+	if r.Problem == nil && len(list) == 0 {
+		r.Problem = errNoChecks
 	}
 	return r
+}
+
+func (c *Checks) readinessChecks() []*check {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.readiness
+}
+
+// askReady asks readiness checks; from the beginning of the stop on the answer is no.
+func (c *Checks) askReady(ctx context.Context, list []*check) Report {
+	if stopping := c.stopping(); stopping != nil {
+		return Report{Problem: stopping, asked: true}
+	}
+	results := askAll(ctx, list)
+	// The stop may have begun while the checks ran.
+	return Report{Results: results, Problem: c.stopping(), asked: true}
+}
+
+// stopping is the problem that a drained daemon has, else nil.
+func (c *Checks) stopping() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause == nil {
+		return nil
+	}
+	return fmt.Errorf("stopping: %w", c.cause)
 }
 
 // liveOne and readyOne ask one check; found is false when there is none of that
 // name.
 func (c *Checks) liveOne(ctx context.Context, name string) (report Report, found bool) {
 	c.mu.Lock()
-	list := c.liveness
+	one := named(c.liveness, name)
 	c.mu.Unlock()
-	return askOne(ctx, list, name)
+	if one == nil {
+		return Report{}, false
+	}
+	return Report{Results: askAll(ctx, one), asked: true}, true
 }
 
 func (c *Checks) readyOne(ctx context.Context, name string) (report Report, found bool) {
-	c.mu.Lock()
-	list := c.readiness
-	c.mu.Unlock()
-	return askOne(ctx, list, name)
+	one := named(c.readinessChecks(), name)
+	if one == nil {
+		return Report{}, false
+	}
+	return c.askReady(ctx, one), true
 }
 
-func askOne(ctx context.Context, list []*check, name string) (report Report, found bool) {
-	for _, one := range list {
+// named returns the check of that name alone, nil when there is none.
+func named(list []*check, name string) []*check {
+	for i, one := range list {
 		if one.name == name {
-			return Report{Results: askAll(ctx, []*check{one}), asked: true}, true
+			return list[i : i+1]
 		}
 	}
-	return Report{}, false
+	return nil
 }
 
 func askAll(ctx context.Context, list []*check) []Result {

@@ -15,7 +15,6 @@ import (
 type task struct {
 	name   string
 	run    func(context.Context) error
-	once   bool
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	done   chan struct{}

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+	sandboxv1 "github.com/portcullis-mesh/portcullis/proto/openshell/sandbox/v1"
+
 	"github.com/portcullis-mesh/portcullis/shared/secret"
 )
 
@@ -20,14 +22,25 @@ import (
 func contractRequests(t testing.TB, s []byte) map[string]proto.Message {
 	t.Helper()
 	text := strings.ToValidUTF8(string(s), "?")
+	policy := &sandboxv1.SandboxPolicy{NetworkMiddlewares: map[string]*sandboxv1.NetworkMiddlewareConfig{
+		"filter": {Config: block(t, map[string]any{"api_key": text})},
+	}}
+	encoded, err := proto.Marshal(policy)
+	if err != nil {
+		t.Fatalf("encode: %v", err)
+	}
 	create := &computev1.CreateSandboxRequest{Sandbox: &computev1.DriverSandbox{
 		Id: "sb-1", Name: "demo", Workspace: "team-a",
 		Spec: &computev1.DriverSandboxSpec{
 			LogLevel: "info", Command: []string{"sh", "-c", "true"},
 			Environment: map[string]string{"HOME": text}, SandboxToken: text, LaunchAuthentication: s,
+			Policy: encoded,
 			Template: &computev1.DriverSandboxTemplate{
 				Image: "example/image:1", Environment: map[string]string{"TOKEN": text},
-				PlatformConfig: &structpb.Struct{Fields: map[string]*structpb.Value{"zone": structpb.NewStringValue("a")}},
+				PlatformConfig: block(t, map[string]any{"zone": text, "environment": map[string]any{"TOKEN": text}}),
+				DriverConfig: block(t, map[string]any{
+					"containers": []any{map[string]any{"args": []any{text, true, nil, 5432.0}}},
+				}),
 			},
 		},
 	}}
@@ -44,7 +57,17 @@ func contractRequests(t testing.TB, s []byte) map[string]proto.Message {
 		},
 		"list":    &computev1.ListSandboxesResponse{Sandboxes: []*computev1.DriverSandbox{create.GetSandbox()}},
 		"wrapped": wrapped,
+		"policy":  policy, // a driver sees it as bytes; whoever decodes it must not leak either
 	}
+}
+
+func block(t testing.TB, fields map[string]any) *structpb.Struct {
+	t.Helper()
+	s, err := structpb.NewStruct(fields)
+	if err != nil {
+		t.Fatalf("make struct: %v", err)
+	}
+	return s
 }
 
 func TestContractRendering(t *testing.T) {
@@ -55,8 +78,11 @@ func TestContractRendering(t *testing.T) {
 			`"launch_authentication":"[redacted]","generation_id":"g-1"}`,
 		"create": `openshell.compute.v1.CreateSandboxRequest{"sandbox":{"id":"sb-1","name":"demo",` +
 			`"spec":{"log_level":"info","environment":{"HOME":"[redacted]"},"template":{"image":"example/image:1",` +
-			`"environment":{"TOKEN":"[redacted]"},"platform_config":{"fields":{"zone":{"string_value":"a"}}}},` +
-			`"sandbox_token":"[redacted]","command":["sh","-c","true"],"launch_authentication":"[redacted]"},` +
+			`"environment":{"TOKEN":"[redacted]"},"platform_config":{"fields":{` +
+			`"environment":{"struct_value":{"fields":{"TOKEN":{"string_value":"[7 bytes]"}}}},"zone":{"string_value":"[7 bytes]"}}},` +
+			`"driver_config":{"fields":{"containers":{"list_value":{"values":[{"struct_value":{"fields":{"args":{"list_value":{"values":[` +
+			`{"string_value":"[7 bytes]"},{"bool_value":"[bool]"},{"null_value":"[enum]"},{"number_value":"[double]"}]}}}}}]}}}}},` +
+			`"policy":"[36 bytes]","sandbox_token":"[redacted]","command":["sh","-c","true"],"launch_authentication":"[redacted]"},` +
 			`"workspace":"team-a"}}`,
 	} {
 		if diff := cmp.Diff(want, secret.Redacted(requests[name]).String()); diff != "" {

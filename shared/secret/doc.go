@@ -11,8 +11,9 @@
 // material. [Redacted] is for messages that pass through: it renders a protobuf
 // message for a log line with the secret fields replaced, in bounded size.
 //
-// Callers: settings structs (a Value decodes from TOML text), everything that
-// signs, dials or authenticates, and the gRPC logging of shared/daemon.
+// Callers: shared/allowlist and shared/natsconn hold their keys and seeds in Values,
+// shared/daemon renders requests for its call log. A settings struct may hold a Value,
+// which decodes from TOML text; today's settings name files instead.
 //
 // Limits. Go may copy or move memory, and the runtime, the TLS stack and the
 // kernel keep copies of their own; the package prevents accidental disclosure by

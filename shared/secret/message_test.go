@@ -87,13 +87,17 @@ func probe(t testing.TB) protoreflect.MessageDescriptor {
 		{name: "ratio", kind: descriptorpb.FieldDescriptorProto_TYPE_DOUBLE},
 		{name: "flag", kind: descriptorpb.FieldDescriptorProto_TYPE_BOOL},
 		{name: "label", kind: descriptorpb.FieldDescriptorProto_TYPE_ENUM, message: ".google.protobuf.NullValue"},
+		{name: "settings", kind: msg, message: ".google.protobuf.Struct"},
+		{name: "setting", kind: msg, message: ".google.protobuf.Value"},
+		{name: "settings_list", kind: msg, message: ".google.protobuf.ListValue"},
+		{name: "settings_by_name", kind: msg, message: ".test.Probe.SettingsByNameEntry", list: true},
 	}
 	message := &descriptorpb.DescriptorProto{
 		Name:      proto.String("Probe"),
 		OneofDecl: []*descriptorpb.OneofDescriptorProto{{Name: proto.String("choice")}},
 		NestedType: []*descriptorpb.DescriptorProto{
 			mapEntry("SecretMapEntry", str, ""), mapEntry("ByNameEntry", msg, ".test.Probe"),
-			mapEntry("EnvironmentEntry", str, ""),
+			mapEntry("EnvironmentEntry", str, ""), mapEntry("SettingsByNameEntry", msg, ".google.protobuf.Value"),
 		},
 	}
 	for i, s := range specs {
@@ -169,7 +173,24 @@ func leaf(kind protoreflect.MessageDescriptor, s []byte) editor {
 		set("secret_message", inner.ProtoReflect()).put("secret_map", text, text).
 		set("secret_choice", text).set("redacted_text", text).
 		set("unresolved_text", text).set("unresolved_false", "shown").set("undecodable_text", text).
-		set("plain_bytes", s).put("environment", "API_KEY", text)
+		set("plain_bytes", s).put("environment", "API_KEY", text).
+		set("settings", freeForm("api_key", text)).set("setting", structpb.NewStringValue(text).ProtoReflect()).
+		set("settings_list", (&structpb.ListValue{Values: []*structpb.Value{structpb.NewStringValue(text)}}).ProtoReflect()).
+		put("settings_by_name", "first", structpb.NewStringValue(text).ProtoReflect())
+}
+
+// freeForm is a Struct that is not the generated Go type.
+func freeForm(key, text string) protoreflect.Message {
+	m := dynamicpb.NewMessage((&structpb.Struct{}).ProtoReflect().Descriptor())
+	m.Mutable(m.Descriptor().Fields().ByName("fields")).Map().Set(
+		protoreflect.ValueOfString(key).MapKey(), protoreflect.ValueOfMessage(dynamicString(text)))
+	return m
+}
+
+func dynamicString(text string) protoreflect.Message {
+	m := dynamicpb.NewMessage((&structpb.Value{}).ProtoReflect().Descriptor())
+	m.Set(m.Descriptor().Fields().ByName("string_value"), protoreflect.ValueOfString(text))
+	return m
 }
 
 // tree puts leaves at every kind of depth.
@@ -216,7 +237,9 @@ func TestRedactedShowsOnlyWhatIsPlain(t *testing.T) {
 		`"secret_choice":"[redacted]","redacted_text":"[redacted]","unresolved_text":"[redacted]",` +
 		`"unresolved_false":"shown","undecodable_text":"[redacted]","plain_bytes":"[7 bytes]",` +
 		`"child":{"plain_choice":"a\"b\n","ratio":0.5,"label":7},` +
-		`"environment":{"API_KEY":"[redacted]"},"number":-7,"ratio":"+Inf","flag":true}`
+		`"environment":{"API_KEY":"[redacted]"},"number":-7,"ratio":"+Inf","flag":true,` +
+		`"settings":{"fields":{"api_key":{"string_value":"[7 bytes]"}}},"setting":{"string_value":"[7 bytes]"},` +
+		`"settings_list":{"values":[{"string_value":"[7 bytes]"}]},"settings_by_name":{"first":{"string_value":"[7 bytes]"}}}`
 	if got := secret.Redacted(m.Message).String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -269,6 +292,11 @@ func TestRedactedAny(t *testing.T) {
 			"any in any", pack(pack(field)),
 			`google.protobuf.Any{"@type":"type.googleapis.com/google.protobuf.Any","value":` +
 				`{"@type":"type.googleapis.com/google.protobuf.FieldDescriptorProto","value":{"name":"linked"}}}`,
+		},
+		{
+			"free form", pack(block(t, map[string]any{"port": 5432.0})),
+			`google.protobuf.Any{"@type":"type.googleapis.com/google.protobuf.Struct","value":` +
+				`{"fields":{"port":{"number_value":"[double]"}}}}`,
 		},
 		{
 			"type is unknown", pack(editor{dynamicpb.NewMessage(kind)}.set("secret_text", "hunter2").Message),

@@ -54,3 +54,15 @@ func hasUnknownSecret(unknown protoreflect.RawFields) bool {
 func hidesEntries(field protoreflect.FieldDescriptor) bool {
 	return field.IsMap() && field.Name() == "environment"
 }
+
+// isFreeForm reports whether messages of this type hold whatever their maker likes, so
+// that no option can mark what is secret in them: the configuration blocks of the
+// contract are such (contract 11.3, 11.4), and an environment is one of the things they
+// hold. The name decides, not the Go type, so that it holds for dynamic messages too.
+func isFreeForm(message protoreflect.MessageDescriptor) bool {
+	switch message.FullName() {
+	case "google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue":
+		return true
+	}
+	return false
+}

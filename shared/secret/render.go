@@ -39,6 +39,9 @@ const (
 // blanked would first copy the secrets.
 type renderer struct {
 	out []byte
+	// freeForm counts the free-form messages that are open: within one, keys are shown
+	// and values are not.
+	freeForm int
 }
 
 func render(m protoreflect.Message) []byte {
@@ -62,6 +65,10 @@ func (r *renderer) message(m protoreflect.Message, depth int) {
 	if wrapped, ok := m.Interface().(*anypb.Any); ok {
 		r.any(wrapped, depth)
 		return
+	}
+	if isFreeForm(m.Descriptor()) {
+		r.freeForm++
+		defer func() { r.freeForm-- }()
 	}
 	r.raw("{")
 	defer r.raw("}")
@@ -160,16 +167,20 @@ func (r *renderer) elements(field protoreflect.FieldDescriptor, list protoreflec
 }
 
 func (r *renderer) single(field protoreflect.FieldDescriptor, value protoreflect.Value, depth int) {
-	switch field.Kind() {
-	case protoreflect.MessageKind, protoreflect.GroupKind:
+	switch kind := field.Kind(); {
+	case kind == protoreflect.MessageKind, kind == protoreflect.GroupKind:
 		r.message(value.Message(), depth+1)
-	case protoreflect.StringKind:
-		r.text(value.String())
-	case protoreflect.BytesKind:
+	case kind == protoreflect.BytesKind:
 		r.size(len(value.Bytes()))
-	case protoreflect.EnumKind:
+	case kind == protoreflect.StringKind && r.freeForm > 0:
+		r.size(len(value.String()))
+	case r.freeForm > 0:
+		r.text("[" + kind.String() + "]")
+	case kind == protoreflect.StringKind:
+		r.text(value.String())
+	case kind == protoreflect.EnumKind:
 		r.enum(field.Enum(), value.Enum())
-	case protoreflect.FloatKind, protoreflect.DoubleKind:
+	case kind == protoreflect.FloatKind, kind == protoreflect.DoubleKind:
 		r.float(value.Float())
 	default:
 		// What is left is bool and the integers, whose text is JSON.

@@ -7,32 +7,22 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/rs/zerolog"
 )
 
-// childRole names the environment variable that turns the test binary into a child
-// process: "serve" or "dial". Its value is followed by the socket path.
-const childRole = "UDSOCK_TEST_CHILD"
+// childPath names the environment variable that turns the test binary into a child
+// process that serves the socket path in it.
+const childPath = "UDSOCK_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	role, path, _ := strings.Cut(os.Getenv(childRole), " ")
-	switch role {
-	case "":
-		os.Exit(m.Run())
-	case "serve":
+	if path := os.Getenv(childPath); path != "" {
 		os.Exit(serveChild(path))
-	case "dial":
-		os.Exit(dialChild(path))
 	}
-	fmt.Fprintln(os.Stderr, "unknown child role", role)
-	os.Exit(2)
+	os.Exit(m.Run())
 }
 
 // serveChild listens, says so, greets every peer and stops when stdin ends.
@@ -60,37 +50,18 @@ func serveChild(path string) int {
 	return 0
 }
 
-// dialChild says how the server treated it.
-func dialChild(path string) int {
-	conn, err := net.Dial("unix", path)
-	if err != nil {
-		fmt.Println("error:", err)
-		return 0
-	}
-	defer conn.Close()
-	answer, err := io.ReadAll(conn)
-	fmt.Printf("got %q, %v\n", answer, err)
-	return 0
-}
-
 type child struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	lines *bufio.Scanner
 }
 
-// startChild runs the test binary in another role, as uid when it is not negative
-// (which needs root). /proc/self/exe works also where that user may not read the
-// directory of the binary.
-func startChild(t *testing.T, uid int, role, path string) *child {
+// startChild runs the test binary as a server of path.
+func startChild(t *testing.T, path string) *child {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), childRole+"="+role+" "+path)
+	cmd.Env = append(os.Environ(), childPath+"="+path)
 	cmd.Stderr = os.Stderr
-	cmd.Dir = "/"
-	if uid >= 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
-	}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,10 @@ type AuthInfo struct {
 	Peer Peer
 }
 
+// String is that of the peer: log lines name the caller by it, since the caller's end of
+// a Unix socket has no address.
+func (i AuthInfo) String() string { return i.Peer.String() }
+
 // AuthType is "unix-peer".
 func (AuthInfo) AuthType() string { return "unix-peer" }
 

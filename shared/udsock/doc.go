@@ -3,8 +3,8 @@
 //
 // Whoever can serve that socket can assert any sandbox identity (contract 2.2),
 // so the package keeps one invariant: at no instant can anyone but the effective
-// uid of this process, or a uid named on purpose, reach the socket, and the path
-// never leads to anything else while the listener is open.
+// uid of this process be served on the socket, and the path never leads to anything
+// else while the listener is open.
 //
 // # What Listen does, in order
 //
@@ -29,8 +29,8 @@
 //     already listens it is renamed into place without replacing. A client that
 //     sees the path can connect.
 //
-// Accept compares SO_PEERCRED with the allowed uids and closes other connections
-// without an answer. Close unlinks the path only if it is still this socket.
+// Accept compares the peer's uid (SO_PEERCRED) with the effective one and closes
+// connections of others, root included, without an answer. Close unlinks the path only if it is still this socket.
 //
 // # Limits
 //

@@ -38,7 +38,7 @@ func Example() {
 	_, err = udsock.Listen(context.Background(), path, udsock.Options{})
 	fmt.Println("second driver refused:", err != nil)
 
-	conn, err := udsock.NewClient(path, udsock.DialOptions{})
+	conn, err := udsock.NewClient(path)
 	if err != nil {
 		fmt.Println(err)
 		return

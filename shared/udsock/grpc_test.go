@@ -49,9 +49,15 @@ func serve(t *testing.T, l net.Listener) *whoami {
 	return who
 }
 
-func check(t *testing.T, path string, opts DialOptions) error {
+func check(t *testing.T, path string) error {
 	t.Helper()
-	conn, err := NewClient(path, opts)
+	return checkAs(t, path, uint32(os.Geteuid()))
+}
+
+// checkAs accepts a server of uid.
+func checkAs(t *testing.T, path string, uid uint32) error {
+	t.Helper()
+	conn, err := newClient(path, uid)
 	must(t, err)
 	defer conn.Close()
 	_, err = grpc_health_v1.NewHealthClient(conn).Check(context.Background(), &grpc_health_v1.HealthCheckRequest{})
@@ -61,7 +67,7 @@ func check(t *testing.T, path string, opts DialOptions) error {
 func TestGRPCSeesThePeer(t *testing.T) {
 	path := filepath.Join(privateDir(t), "s")
 	who := serve(t, mustListen(t, path, Options{}))
-	must(t, check(t, path, DialOptions{}))
+	must(t, check(t, path))
 	if !who.known || who.peer.UID() != uint32(os.Geteuid()) || int(who.peer.PID()) != os.Getpid() {
 		t.Errorf("the handler saw %s", who.peer)
 	}
@@ -73,8 +79,8 @@ func TestGRPCSeesThePeer(t *testing.T) {
 func TestGRPCClientRefusesAnotherUsersServer(t *testing.T) {
 	path := filepath.Join(privateDir(t), "s")
 	serve(t, mustListen(t, path, Options{}))
-	err := check(t, path, DialOptions{ServerUIDs: []uint32{uint32(os.Geteuid()) + 1}})
-	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "not an accepted user") {
+	err := checkAs(t, path, uint32(os.Geteuid())+1)
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "is accepted: start both as the same user") {
 		t.Errorf("the call says %v", err)
 	}
 }
@@ -85,7 +91,7 @@ func TestGRPCRefusesAnUncheckedListener(t *testing.T) {
 	l, err := net.Listen("unix", path)
 	must(t, err)
 	who := serve(t, l)
-	if err := check(t, path, DialOptions{}); status.Code(err) != codes.Unavailable {
+	if err := check(t, path); status.Code(err) != codes.Unavailable {
 		t.Errorf("the call says %v", err)
 	}
 	if who.authority != nil {
@@ -94,7 +100,7 @@ func TestGRPCRefusesAnUncheckedListener(t *testing.T) {
 }
 
 func TestNewClientChecksThePath(t *testing.T) {
-	if _, err := NewClient("relative.sock", DialOptions{}); err == nil || !strings.Contains(err.Error(), "relative") {
+	if _, err := NewClient("relative.sock"); err == nil || !strings.Contains(err.Error(), "relative") {
 		t.Errorf("NewClient says %v", err)
 	}
 }
@@ -103,7 +109,11 @@ func TestPeerFromContextOfNobody(t *testing.T) {
 	if p, ok := PeerFromContext(context.Background()); ok || p.UID() != NoUID || p.GID() != NoUID {
 		t.Errorf("nobody is %s, %t", p, ok)
 	}
-	if got := fmt.Sprint(Peer{}); got != "unknown peer" {
+	if got := fmt.Sprint(AuthInfo{}); got != "unknown peer" {
 		t.Errorf("the zero peer prints %q", got)
+	}
+	// The zero peer's uid field is root's.
+	if (Peer{}).runsAs(0) || (Peer{}).runsAs(NoUID) {
+		t.Error("nobody runs as somebody")
 	}
 }

@@ -93,7 +93,7 @@ func roundTrip(t *testing.T, l *Listener, path string) {
 		}
 		done <- err
 	}()
-	conn, err := Dial(context.Background(), path, DialOptions{})
+	conn, err := Dial(context.Background(), path)
 	must(t, err)
 	defer conn.Close()
 	answer, err := io.ReadAll(conn)

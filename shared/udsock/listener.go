@@ -19,21 +19,17 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
-// Options are the listener's settings. The zero value admits the effective uid
-// only, logs nothing and registers no metric.
+// Options are the listener's settings. The zero value logs nothing and registers no
+// metric. Nothing widens who may connect.
 type Options struct {
-	// AllowedUIDs may connect besides the effective uid. Directory and socket stay
-	// private to the owner, so this helps only a peer that passes file modes by other
-	// means: root, or a process that was handed a descriptor.
-	AllowedUIDs []uint32
 	// Log gets one warning for each dropped peer, at most five in ten seconds.
 	Log zerolog.Logger
 	// Registerer, if not nil, gets portcullis_udsock_peers_dropped_total.
 	Registerer prometheus.Registerer
 }
 
-// Listener is a net.Listener that hands out only connections of allowed peers, as
-// [*Conn]. It starts no goroutine.
+// Listener is a net.Listener that hands out only connections of peers with our
+// effective uid, as [*Conn]. It starts no goroutine.
 type Listener struct {
 	inner   *net.UnixListener
 	dir     *directory
@@ -41,7 +37,7 @@ type Listener struct {
 	path    string
 	name    string
 	id      identity
-	allowed uidSet
+	uid     uint32 // of the peers that are accepted
 	log     zerolog.Logger
 	dropLog zerolog.Logger
 	dropped *prometheus.CounterVec
@@ -76,7 +72,7 @@ func listen(ctx context.Context, path string, opts Options, own owner, reached f
 	}
 	l := &Listener{
 		path: path, name: filepath.Base(path),
-		allowed: newUIDSet(append([]uint32{own.euid}, opts.AllowedUIDs...)...),
+		uid:     own.euid,
 		log:     opts.Log,
 		dropLog: opts.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
 		dropped: dropped,
@@ -136,8 +132,8 @@ func (l *Listener) open(ctx context.Context, own owner, reached func(string)) (e
 	return nil
 }
 
-// Accept waits for the next connection of an allowed peer. Connections of others
-// are closed without an answer, counted and logged (contract 2.2).
+// Accept waits for the next connection of a peer whose uid equals our effective one.
+// Connections of others, root included, are closed without an answer, counted and logged (contract 2.2).
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.inner.AcceptUnix()
@@ -145,7 +141,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		peer, err := peerOf(conn)
-		if err == nil && l.allowed.has(peer) {
+		if err == nil && peer.runsAs(l.uid) {
 			return &Conn{UnixConn: conn, peer: peer}, nil
 		}
 		l.drop(peer, err)

@@ -42,13 +42,16 @@ func (p Peer) GID() uint32 {
 // another one, and of the zero value. For messages only: ids are reused.
 func (p Peer) PID() int32 { return p.cred.Pid }
 
-// String reads "uid 1000 gid 1000 pid 42".
+// String reads "uid 1000 pid 42".
 func (p Peer) String() string {
 	if !p.known {
 		return "unknown peer"
 	}
-	return fmt.Sprintf("uid %d gid %d pid %d", p.cred.Uid, p.cred.Gid, p.cred.Pid)
+	return fmt.Sprintf("uid %d pid %d", p.cred.Uid, p.cred.Pid)
 }
+
+// runsAs reports that the peer is known and has this uid. Nobody runs as [NoUID].
+func (p Peer) runsAs(uid uint32) bool { return p.known && uid != NoUID && p.cred.Uid == uid }
 
 func peerOf(conn *net.UnixConn) (Peer, error) {
 	raw, err := conn.SyscallConn()
@@ -78,22 +81,3 @@ type Conn struct {
 
 // Peer says who is at the other end.
 func (c *Conn) Peer() Peer { return c.peer }
-
-// uidSet is a set of user ids; the empty set holds nobody.
-type uidSet map[uint32]struct{}
-
-func newUIDSet(ids ...uint32) uidSet {
-	set := make(uidSet, len(ids))
-	for _, id := range ids {
-		// The kernel's "no user" must never match, not even by configuration.
-		if id != NoUID {
-			set[id] = struct{}{}
-		}
-	}
-	return set
-}
-
-func (s uidSet) has(p Peer) bool {
-	_, ok := s[p.UID()]
-	return ok && p.known
-}

@@ -97,7 +97,7 @@ func TestThePathAppearsListening(t *testing.T) {
 			t.Errorf("after %q the path is visible: %t", step, visible)
 		}
 		if step == "publish" {
-			conn, err := Dial(context.Background(), path, DialOptions{})
+			conn, err := Dial(context.Background(), path)
 			if err != nil {
 				t.Errorf("dial right after the path appeared: %v", err)
 				return

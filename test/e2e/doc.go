@@ -1,3 +1,4 @@
 // Package e2e holds the tests that need a real node: real Pods, real projected tokens, NetworkPolicies
-// that block. They need root; `make test` runs them when it has it.
+// that block, and real users who must not reach the private socket. They need root; `make test` runs
+// them when it has it.
 package e2e
