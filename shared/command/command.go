@@ -33,6 +33,9 @@ type Daemon[S Settings] struct {
 	Short string // one line for the help
 	// Settings returns fresh settings with defaults.
 	Settings func() S
+	// Validate reports what no table's own rule can see, under full dotted keys: what this daemon alone
+	// demands, and rules over several tables. It does no I/O, since config check runs it too. Nil adds no rule.
+	Validate func(cfg *driverconf.Config, own S, report driverconf.Report)
 	// Wire makes the daemon's parts and adds them to the parts' group and checks, in start order. It
 	// starts nothing. What it opens itself (a listener) it must close if it returns an error.
 	Wire func(ctx context.Context, p *Parts[S]) error
@@ -134,12 +137,11 @@ func (d Daemon[S]) load(cmd *cobra.Command, file string, env Environment) (*driv
 	}
 	sections := maps.Clone(own.Sections())
 	sections[telemetry.Section] = &tracing
-	cfg, err := driverconf.Load(driverconf.Source{
-		Path:      file,
-		LookupEnv: env.LookupEnv,
-		Flags:     cmd.Flags(),
-		Sections:  sections,
-	})
+	src := driverconf.Source{Path: file, LookupEnv: env.LookupEnv, Flags: cmd.Flags(), Sections: sections}
+	if d.Validate != nil {
+		src.Validate = func(cfg *driverconf.Config, report driverconf.Report) { d.Validate(cfg, own, report) }
+	}
+	cfg, err := driverconf.Load(src)
 	if err != nil {
 		return nil, none, tracing, err
 	}

@@ -119,18 +119,24 @@ func TestBadInputEndsWithOneLineEach(t *testing.T) {
 		args []string
 		want []string // one per line of standard error
 	}{
-		"not TOML":         {file: "[openshell", want: []string{"gateway.toml"}},
-		"unknown key":      {file: "[openshell.drivers.kubernetes]\ngatewayid = \"x\"\n", want: []string{"gateway_id"}},
-		"two problems":     {file: "[openshell.drivers.kubernetes]\nworkspace_mode = \"none\"\nsandbox_uid = 0\n", want: []string{"sandbox_uid", "workspace_mode"}},
-		"bad section":      {file: "[portcullis.nswatch]\nhttp_address = \"nowhere\"\n", want: []string{"portcullis.nswatch.http_address"}},
-		"bad trace target": {file: "[portcullis.telemetry]\notlp_endpoint = \"collector\"\n", want: []string{"portcullis.telemetry.otlp_endpoint"}},
-		"bad variable":     {env: map[string]string{"OPENSHELL_K8S_SANDBOX_UID": "root"}, want: []string{"OPENSHELL_K8S_SANDBOX_UID"}},
-		"bad flag value":   {args: []string{"--sandbox-gid=-1"}, want: []string{"--sandbox-gid"}},
-		"unknown flag":     {args: []string{"--gatway-id=x"}, want: []string{"--gatway-id"}},
-		"stray argument":   {args: []string{"start"}, want: []string{"start"}},
-		"empty path":       {args: []string{"--config="}, want: []string{"--config"}},
-		"missing file":     {args: []string{"--config", "/nonexistent/gateway.toml"}, want: []string{"/nonexistent/gateway.toml"}},
-		"no subcommand":    {args: []string{"config"}, want: []string{"subcommand"}},
+		"not TOML":           {file: "[openshell", want: []string{"gateway.toml"}},
+		"unknown key":        {file: "[openshell.drivers.kubernetes]\ngatewayid = \"x\"\n", want: []string{"gateway_id"}},
+		"two problems":       {file: "[openshell.drivers.kubernetes]\nworkspace_mode = \"none\"\nsandbox_uid = 0\n", want: []string{"sandbox_uid", "workspace_mode"}},
+		"bad section":        {file: "[portcullis.nswatch]\nhttp_address = \"nowhere\"\n", want: []string{"portcullis.nswatch.http_address"}},
+		"bad trace target":   {file: "[portcullis.telemetry]\notlp_endpoint = \"collector\"\n", want: []string{"portcullis.telemetry.otlp_endpoint"}},
+		"bad trace variable": {env: map[string]string{"OPENSHELL_OTLP_ENDPOINT": "http://c/v1/traces"}, want: []string{"portcullis.telemetry.otlp_endpoint (environment variable OPENSHELL_OTLP_ENDPOINT)"}},
+		"bad trace flag":     {args: []string{"--otlp-endpoint=http://c/v1/traces"}, want: []string{"portcullis.telemetry.otlp_endpoint (flag --otlp-endpoint)"}},
+		"address to listen":  {args: []string{"--bind-address=127.0.0.1:50061"}, want: []string{"--bind-socket"}},
+		"missing file and bad flag": {
+			args: []string{"--config", "/nonexistent/gateway.toml", "--sandbox-gid=0"}, want: []string{"/nonexistent/gateway.toml", "--sandbox-gid"},
+		},
+		"bad variable":   {env: map[string]string{"OPENSHELL_K8S_SANDBOX_UID": "root"}, want: []string{"OPENSHELL_K8S_SANDBOX_UID"}},
+		"bad flag value": {args: []string{"--sandbox-gid=-1"}, want: []string{"--sandbox-gid"}},
+		"unknown flag":   {args: []string{"--gatway-id=x"}, want: []string{"--gatway-id"}},
+		"stray argument": {args: []string{"start"}, want: []string{"start"}},
+		"empty path":     {args: []string{"--config="}, want: []string{"--config"}},
+		"missing file":   {args: []string{"--config", "/nonexistent/gateway.toml"}, want: []string{"/nonexistent/gateway.toml"}},
+		"no subcommand":  {args: []string{"config"}, want: []string{"subcommand"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +144,13 @@ func TestBadInputEndsWithOneLineEach(t *testing.T) {
 			if test.file != "" {
 				args = append([]string{"--config", settings(t, test.file)}, args...)
 			}
+			checked := run(t.Context(), program(neverWired), test.env, append([]string{"config", "check"}, args...)...)
 			got := run(t.Context(), program(neverWired), test.env, args...)
+			if len(test.args) == 0 || strings.HasPrefix(test.args[0], "-") {
+				if checked != got {
+					t.Errorf("config check ends with %+v, run with %+v", checked, got)
+				}
+			}
 			lines := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
 			if got.code == 0 || got.stdout != "" || len(lines) != len(test.want) {
 				t.Fatalf("exit %d, stdout %q, stderr, want %d lines:\n%s", got.code, got.stdout, len(test.want), got.stderr)
@@ -149,6 +161,40 @@ func TestBadInputEndsWithOneLineEach(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOwnRulesJoinTheOthers: the daemon's own step is part of run and of config check.
+func TestOwnRulesJoinTheOthers(t *testing.T) {
+	d := program(neverWired)
+	d.Validate = func(cfg *driverconf.Config, own *own, report driverconf.Report) {
+		if cfg.Kubernetes.GatewayID == "blue" && own.HTTPAddress == "127.0.0.1:0" {
+			report("openshell.drivers.kubernetes.socket_path", "is not set")
+		}
+	}
+	file := settings(t, "[openshell.drivers.kubernetes]\ngateway_id = \"blue\"\nsandbox_uid = 0\n"+free)
+	for _, args := range [][]string{{"--config", file}, {"config", "check", "--config", file}} {
+		got := run(t.Context(), d, nil, args...)
+		want := "nswatch: openshell.drivers.kubernetes.sandbox_uid (" + file + ":3): must be from 1 to 4294967294, but is 0\n" +
+			"nswatch: openshell.drivers.kubernetes.socket_path: is not set\n"
+		if got.code == 0 || got.stdout != "" || got.stderr != want {
+			t.Errorf("%v: exit %d, stdout %q, stderr:\n%s\nwant:\n%s", args, got.code, got.stdout, got.stderr, want)
+		}
+	}
+}
+
+// TestTraceEndpointIsPrintedAsItRuns: what a flag or a variable says is the section's value.
+func TestTraceEndpointIsPrintedAsItRuns(t *testing.T) {
+	file := settings(t, "[portcullis.telemetry]\notlp_endpoint = \"https://of-file\"\n"+free)
+	for want, env := range map[string]map[string]string{
+		"otlp_endpoint = 'https://of-env' # environment variable OPENSHELL_OTLP_ENDPOINT\n": {"OPENSHELL_OTLP_ENDPOINT": "https://of-env"},
+		"otlp_endpoint = '' # environment variable OPENSHELL_OTLP_ENDPOINT\n":               {"OPENSHELL_OTLP_ENDPOINT": ""},
+		"otlp_endpoint = 'https://of-file' # " + file + ":2\n":                              nil,
+	} {
+		got := run(t.Context(), program(neverWired), env, "config", "check", "--config", file)
+		if got.code != 0 || strings.Count(got.stdout, "\notlp_endpoint = '") != 1 || !strings.Contains(got.stdout, want) {
+			t.Errorf("exit %d, want one endpoint, %s:\n%s%s", got.code, want, got.stdout, got.stderr)
+		}
 	}
 }
 
@@ -187,7 +233,7 @@ func TestRunServesUntilAsked(t *testing.T) {
 		done <- runInto(ctx, stderr, program(func(_ context.Context, p *command.Parts[*own]) error {
 			p.Group.Add("part", func(ctx context.Context) error { close(started); <-ctx.Done(); return nil })
 			return p.Checks.AddReadiness("part", func(context.Context) error { return nil })
-		}), nil, "--config", file)
+		}), nil, "--config", file, "--gateway-name", "front")
 	}()
 	select {
 	case <-started:
@@ -195,7 +241,10 @@ func TestRunServesUntilAsked(t *testing.T) {
 		t.Fatalf("ended before it was asked to: %+v", got)
 	}
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	address := startingAddress(t, stderr.String())
+	address, gateway := starting(t, stderr.String())
+	if gateway != "front" {
+		t.Errorf("the daemon starts for gateway %q", gateway)
+	}
 	for _, path := range []string{"/livez", "/readyz", "/metrics"} {
 		resp, err := client.Get("http://" + address + path)
 		if err != nil {
@@ -212,20 +261,23 @@ func TestRunServesUntilAsked(t *testing.T) {
 	}
 }
 
-// startingAddress finds the admin listener's address in the daemon's first log line.
-func startingAddress(t *testing.T, log string) string {
+// starting finds the admin listener's address and the gateway's name in the daemon's first log line.
+func starting(t *testing.T, log string) (address, gateway string) {
 	t.Helper()
 	for line := range strings.Lines(log) {
-		var entry struct{ Message, Address string }
+		var entry struct {
+			Message, Address string
+			Gateway          string `json:"gateway_name"`
+		}
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {
 			t.Fatalf("log line %q: %v", line, err)
 		}
 		if entry.Message == "starting" {
-			return entry.Address
+			return entry.Address, entry.Gateway
 		}
 	}
 	t.Fatalf("the log does not say that it starts:\n%s", log)
-	return ""
+	return "", ""
 }
 
 func TestVersion(t *testing.T) {

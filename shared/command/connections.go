@@ -23,11 +23,15 @@ func (p *Parts[S]) ConnectNATS(cfg natsconn.Config) (*natsconn.Conn, error) {
 	return conn, p.Checks.AddReadiness(natsconn.Section, conn.Ready)
 }
 
+// KubernetesDefaults are kubeclient's, under the daemon's own name in the API server's audit log.
+func KubernetesDefaults(daemon string) kubeclient.Config {
+	cfg := kubeclient.DefaultConfig()
+	cfg.UserAgent = "portcullis-" + daemon
+	return cfg
+}
+
 // ConnectKubernetes makes the daemon's clients of the cluster and adds their readiness check.
 func (p *Parts[S]) ConnectKubernetes(cfg kubeclient.Config) (*kubeclient.Clients, error) {
-	if cfg.UserAgent == "" {
-		cfg.UserAgent = "portcullis-" + p.name
-	}
 	log := telemetry.Component(p.Log, kubeclient.Section)
 	clients, err := kubeclient.New(cfg, log, p.Registry)
 	if err != nil {

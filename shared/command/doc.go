@@ -5,7 +5,11 @@
 //	nswatch config check --config F validate offline, print the effective settings
 //	nswatch version                 print what program this is
 //
-// Every flag and environment variable of the stock standalone driver works in each (contract 3.3).
+// Every flag and environment variable of the stock standalone driver works in each (contract 3.3), but for
+// --bind-address, which is refused: the driver is served on a private Unix socket only.
+//
+// config check and run read and judge the settings by the same step, so what the first accepts can only fail
+// in the second because of a file, an address or a peer.
 //
 // Invariant: a daemon starts nothing before all its settings are understood and its parts are made.
 // What goes wrong until then is said in one line per problem on standard error, and the exit code is

@@ -16,6 +16,10 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
+// keyGatewayName is, in the line that tells the start, the name of the gateway instance that the daemon
+// works for.
+const keyGatewayName = "gateway_name"
+
 // Parts are what a daemon is wired from.
 type Parts[S Settings] struct {
 	// Config is the stock part of the settings, Settings the daemon's own.
@@ -55,8 +59,12 @@ func (d Daemon[S]) run(ctx context.Context, cfg *driverconf.Config, own S, traci
 		return errors.Join(err, listener.Close())
 	}
 	build := telemetry.ReadBuild()
-	p.Log.Info().Str(telemetry.KeyVersion, build.Version).Str(telemetry.KeyCommit, build.Commit).
-		Str(telemetry.KeyAddress, listener.Addr().String()).Msg("starting")
+	starting := p.Log.Info().Str(telemetry.KeyVersion, build.Version).Str(telemetry.KeyCommit, build.Commit).
+		Str(telemetry.KeyAddress, listener.Addr().String())
+	if name := cfg.Standalone.GatewayName; name != "" {
+		starting = starting.Str(keyGatewayName, name)
+	}
+	starting.Msg("starting")
 	return p.Group.Run(ctx)
 }
 
@@ -79,9 +87,6 @@ func (d Daemon[S]) prepare(cfg *driverconf.Config, own S, tracing telemetry.Conf
 	}
 	if p.Checks, err = daemon.NewChecks(daemon.DefaultProbing(), telemetry.Component(p.Log, "checks"), p.Registry); err != nil {
 		return nil, err
-	}
-	if cfg.Standalone.OTLPEndpoint != "" { // a flag or a variable: stronger than the file
-		tracing.OTLPEndpoint = cfg.Standalone.OTLPEndpoint
 	}
 	if p.Tracing, err = telemetry.NewTracing(tracing, d.Name, build, telemetry.Component(p.Log, "tracing")); err != nil {
 		return nil, err

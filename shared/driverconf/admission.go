@@ -76,8 +76,8 @@ var reservedLabels = []string{
 }
 
 // validate reports problems under keys relative to the kubernetes table.
-func (r ResourceAdmission) validate(report func(key, problem string)) {
-	const key = "resource_admission.required_labels"
+func (r ResourceAdmission) validate(report Report) {
+	const key, enabled = "resource_admission.required_labels", "resource_admission.enabled"
 	literal := false
 	for _, name := range slices.Sorted(maps.Keys(r.RequiredLabels)) {
 		value := r.RequiredLabels[name]
@@ -101,9 +101,9 @@ func (r ResourceAdmission) validate(report func(key, problem string)) {
 	switch {
 	case !r.Enabled:
 	case len(r.RequiredLabels) == 0:
-		report(key, "must not be empty while resource_admission.enabled is true; name a label or set enabled to false")
+		report(key, "must not be empty while resource_admission.enabled is true; name a label or set enabled to false", enabled)
 	case !literal:
 		report(key, "needs at least one label whose value is not "+workspacePlaceholder+
-			", or every object of a workspace would count as approved")
+			", or every object of a workspace would count as approved", enabled)
 	}
 }

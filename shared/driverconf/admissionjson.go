@@ -17,9 +17,11 @@ const maxJSONDepth = 4
 // because the gateway's side reads it that way too (contract 2.4).
 func (l *loader) admissionJSON(text string, o Origin) {
 	key := admissionSpec.problemKey()
+	const replaced = kubernetesPrefix + ".resource_admission"
 	tree, err := parseJSONObject(text)
 	if err != nil {
 		l.report(key, o, err.Error())
+		l.fail(replaced)
 		return
 	}
 	k := &l.config.Kubernetes
@@ -30,8 +32,9 @@ func (l *loader) admissionJSON(text string, o Origin) {
 	v := reflect.ValueOf(&policy).Elem()
 	at := func(string) Origin { return o }
 	before := len(l.problems)
-	binder{origin: at, report: l.report, bound: func(string, Origin) {}}.section(table{kubernetesPrefix, v}, tree)
+	binder{origin: at, report: l.report, bound: func(string, Origin) {}, slip: l.slip}.section(table{kubernetesPrefix, v}, tree)
 	if len(l.problems) > before {
+		l.fail(replaced)
 		return
 	}
 	k.AllowDriverConfig, k.ResourceAdmission = policy.AllowDriverConfig, policy.ResourceAdmission

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
 const stock = "openshell.drivers.kubernetes."
@@ -92,6 +93,12 @@ func file(keys map[string]string) string {
 
 func load(text string) (*driverconf.Config, error) {
 	return driverconf.Load(driverconf.Source{Bytes: []byte(text)})
+}
+
+// tracing is the section that a stock flag sets a key of.
+func tracing() map[string]driverconf.Section {
+	cfg := telemetry.DefaultConfig()
+	return map[string]driverconf.Section{telemetry.Section: &cfg}
 }
 
 func mustLoad(t *testing.T, src driverconf.Source) *driverconf.Config {

@@ -20,7 +20,8 @@ type binder struct {
 	origin func(key string) Origin
 	report func(key string, o Origin, text string)
 	bound  func(key string, o Origin)
-	leaves []string // every key of the section being bound, for hints
+	slip   func(key string) // an unknown name was probably meant for key
+	leaves []string         // every key of the section being bound, for hints
 }
 
 // section binds tree to a whole section.
@@ -67,13 +68,17 @@ func (b binder) unknown(prefix, name string, fields []field, v any) {
 	for i, f := range fields {
 		names[i] = f.name
 	}
-	if nearest(name, names) == "" {
-		if full := b.elsewhere(name); full != "" {
-			b.report(key, b.origin(key), "unknown key in this table; did you mean "+full+"?")
-			return
-		}
+	near := nearest(name, append(names, removedNames(prefix)...))
+	switch full := b.elsewhere(name); {
+	case near == "" && full != "":
+		b.slip(full)
+		b.report(key, b.origin(key), "unknown key in this table; did you mean "+full+"?")
+	case near != "" && !slices.Contains(names, near):
+		b.report(key, b.origin(key), "unknown key; if "+near+" is meant: "+removedText[near])
+	default:
+		b.slip(joinKey(prefix, near))
+		b.report(key, b.origin(key), unknownText("key", name, names))
 	}
-	b.report(key, b.origin(key), unknownText("key", name, names))
 }
 
 // elsewhere finds the only key of that name in another table of the section.
@@ -191,9 +196,12 @@ func (b binder) scalar(key string, target reflect.Value, v any) bool {
 		b.wrongType(key, "a string", v)
 	case reflect.Float64:
 		x, ok := v.(float64)
+		if whole, isInt := v.(int64); isInt { // TOML's 50 means what 50.0 does
+			x, ok = float64(whole), true
+		}
 		switch {
 		case !ok:
-			b.wrongType(key, "a float", v)
+			b.wrongType(key, "a number", v)
 		case math.IsNaN(x) || math.IsInf(x, 0):
 			b.report(key, b.origin(key), "must be a finite number")
 		default:

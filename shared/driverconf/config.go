@@ -1,9 +1,6 @@
 package driverconf
 
-import (
-	"reflect"
-	"strings"
-)
+import "reflect"
 
 // Config is the complete, valid settings of one daemon.
 type Config struct {
@@ -19,26 +16,21 @@ type Config struct {
 }
 
 // Standalone holds the settings of contract 3.3 that exist only as a flag and an
-// environment variable. Two more flags of that list set keys of a table:
-// --bind-socket sets Kubernetes.SocketPath and --log-level sets
-// Portcullis.LogLevel.
+// environment variable. Three more flags of that list set keys of a table:
+// --bind-socket sets Kubernetes.SocketPath, --log-level sets Portcullis.LogLevel
+// and --otlp-endpoint sets otlp_endpoint of the section telemetry. --bind-address
+// is refused, since the driver is served on a private Unix socket only.
 type Standalone struct {
-	// BindAddress is the IP address and port to listen on when there is no socket
-	// (contract 2.2). Default 127.0.0.1:50061. Nothing here says that it is
-	// loopback.
-	BindAddress string `flag:"bind-address"`
-	// OTLPEndpoint is the trace collector's URL; empty means no traces.
-	OTLPEndpoint string `flag:"otlp-endpoint"`
-	// GatewayName names the gateway instance; empty means unknown.
+	// GatewayName names the gateway instance in logs; any text, empty means unknown.
 	GatewayName string `flag:"gateway-name"`
 }
 
-func defaultStandalone() Standalone { return Standalone{BindAddress: "127.0.0.1:50061"} }
-
 // Load reads, merges and validates the settings. The error is Problems, with all
-// of them at once, unless the file cannot be read at all or src itself is wrong
-// (a section that is no pointer to a struct, flags that were not registered).
-// Load touches no file but the settings file.
+// of them at once, unless src itself is wrong (a section that is no pointer to a
+// struct, flags that were not registered). A settings file that cannot be read or
+// is no TOML is one problem; beside it, the flags and variables are still judged,
+// as far as a rule does not need what the file may have said. Load touches no file
+// but the settings file.
 func Load(src Source) (*Config, error) {
 	sections, err := checkSections(src.Sections)
 	if err != nil {
@@ -48,19 +40,17 @@ func Load(src Source) (*Config, error) {
 		return nil, err
 	}
 	name, text, hasFile, err := src.text()
-	if err != nil {
-		return nil, err
-	}
 	l := newLoader(hasFile, sections)
-	parsed := true
-	if hasFile {
-		parsed = l.file(name, text)
+	switch {
+	case err != nil:
+		l.unread = true
+		l.add(Problem{Origin: Origin{Kind: OriginFile, Name: name}, Text: "settings file " + err.Error()})
+	case hasFile:
+		l.unread = !l.file(name, text)
 	}
 	l.overrides(src)
-	if parsed {
-		l.config.Kubernetes.normalise()
-		l.validate(src.Sections)
-	}
+	l.config.Kubernetes.normalise()
+	l.validate(src)
 	if len(l.problems) > 0 {
 		return nil, l.problems.sorted()
 	}
@@ -76,13 +66,12 @@ func (c *Config) Origin(key string) Origin { return c.origins[key] }
 type loader struct {
 	config   *Config
 	problems Problems
-	failed   map[string]bool // keys with a problem already
+	doubts
 }
 
 func newLoader(hasFile bool, sections []table) *loader {
 	c := &Config{
 		Kubernetes: defaultKubernetes(hasFile),
-		Standalone: defaultStandalone(),
 		Portcullis: Portcullis{LogLevel: LogInfo},
 		origins:    map[string]Origin{},
 	}
@@ -96,13 +85,17 @@ func newLoader(hasFile bool, sections []table) *loader {
 			c.origins[key] = Origin{Kind: OriginDefault}
 		})
 	}
-	return &loader{config: c, failed: map[string]bool{}}
+	return &loader{config: c, doubts: newDoubts()}
 }
 
+// report tells what is wrong with a value that was not understood; the rules will
+// not judge what stands in its place.
 func (l *loader) report(key string, o Origin, text string) {
-	l.failed[key] = true
-	l.problems = append(l.problems, Problem{Key: key, Origin: o, Text: text})
+	l.doubts.fail(key)
+	l.add(Problem{Key: key, Origin: o, Text: text})
 }
+
+func (l *loader) add(p Problem) { l.problems = append(l.problems, p) }
 
 func (l *loader) bound(key string, o Origin) { l.config.origins[key] = o }
 
@@ -115,45 +108,38 @@ func (l *loader) table(prefix string) (table, bool) {
 	return table{}, false
 }
 
-// validate asks every table for its problems. What did not even parse is not
-// reported a second time.
-func (l *loader) validate(sections map[string]Section) {
-	ask := func(prefix string, s Section) {
-		failed := make(map[string]bool, len(l.failed))
-		for key := range l.failed {
-			failed[key] = true
-		}
-		s.Validate(func(key, problem string) {
-			full := under(prefix, key)
-			if !failed[full] {
-				l.report(full, l.originOf(full), problem)
+// validate asks every table for its problems, and then the source. A problem is
+// told only if the key and every other input of the rule have the values that were
+// meant for them.
+func (l *loader) validate(src Source) {
+	under := func(prefix string) Report {
+		return func(key, problem string, inputs ...string) {
+			for _, input := range append(inputs, key) {
+				if !l.known(prefix + input) {
+					return
+				}
 			}
-		})
-	}
-	ask(kubernetesPrefix, &l.config.Kubernetes)
-	ask(flagPrefix, &l.config.Standalone)
-	for _, name := range sectionNames {
-		if s, used := sections[name]; used {
-			ask(portcullisPrefix+"."+name, s)
+			l.add(Problem{Key: prefix + key, Origin: l.originOf(prefix + key), Text: problem})
 		}
 	}
-}
-
-// under puts a table's prefix in front of a relative dotted key.
-func under(prefix, key string) string {
-	if prefix == flagPrefix {
-		return prefix + key
+	l.config.Kubernetes.check(under(kubernetesPrefix + "."))
+	for _, name := range sectionNames {
+		if s, used := src.Sections[name]; used {
+			report := under(portcullisPrefix + "." + name + ".")
+			s.Validate(func(key, problem string) { report(key, problem) })
+		}
 	}
-	return prefix + "." + key
+	if src.Validate != nil {
+		src.Validate(l.config, under(""))
+	}
 }
 
 // originOf finds the origin of a key, or of the setting that holds it.
 func (l *loader) originOf(key string) Origin {
-	for key != "" {
+	for ; key != ""; key = parentKey(key) {
 		if o, ok := l.config.origins[key]; ok {
 			return o
 		}
-		key = key[:max(strings.LastIndexAny(key, ".["), 0)]
 	}
 	return Origin{}
 }

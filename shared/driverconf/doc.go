@@ -18,10 +18,15 @@
 // empty (a proxy, an image, a storage class and the like): there it overrides
 // the file with the empty value. Keys tells which variable behaves how.
 //
-// The package is called by each daemon's options code, before anything else
-// starts, and by `config check`. Each caller passes the `[portcullis.<name>]`
+// What was not understood is told once: a rule that would read it is not applied,
+// and neither is one that reads a key for which a misspelt name was probably meant.
+//
+// The package is called by shared/command for each daemon, before anything else
+// starts, and for `config check`. Each caller passes the `[portcullis.<name>]`
 // sections that it uses; the sections of other daemons are skipped, and names
-// outside the closed list are errors.
+// outside the closed list are errors. --otlp-endpoint and its variable set a key of
+// the section telemetry, so for a caller that does not pass that section they are
+// skipped with it.
 //
 // Rules and defaults are those of the driver contract, sections 2.1, 2.4, 3 and
 // 4.1. Where the contract states no rule but the cluster would refuse the value

@@ -163,7 +163,7 @@ func (d *document) origin(key string) Origin {
 			o.Line = line
 			break
 		}
-		key = key[:max(strings.LastIndexAny(key, ".["), 0)]
+		key = parentKey(key)
 	}
 	return o
 }

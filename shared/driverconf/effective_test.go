@@ -118,8 +118,7 @@ func TestEffectiveOutput(t *testing.T) {
 		"\n# sandbox_gid is not set # default\n",
 		"\nimage_pull_secrets = ['a', 'b'] # odd name.toml:2\n",
 		"\ngateway_pod_selector = { 'a' = 'b', 'a.b/c' = 'd' } # odd name.toml:3\n",
-		"\n# Set by flags and environment variables only:\n# bind-address = '127.0.0.1:50061' # default\n",
-		"\n# gateway-name = 'one' # flag --gateway-name\n",
+		"\n# Set by flags and environment variables only:\n# gateway-name = 'one' # flag --gateway-name\n",
 		"\n[portcullis]\nlog_level = 'info' # default\n",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -16,7 +16,7 @@ func (l *loader) file(name string, text []byte) bool {
 		l.problems = append(l.problems, *problem)
 		return false
 	}
-	b := binder{origin: doc.origin, report: l.report, bound: l.bound}
+	b := binder{origin: doc.origin, report: l.report, bound: l.bound, slip: l.slip}
 	for _, top := range slices.Sorted(maps.Keys(doc.tree)) {
 		switch top {
 		case "openshell":
@@ -25,7 +25,7 @@ func (l *loader) file(name string, text []byte) bool {
 			l.portcullis(b, doc.tree[top])
 		default:
 			key := joinKey("", top)
-			l.report(key, doc.origin(key), unknownText("table", top, []string{"openshell", portcullisPrefix}))
+			l.unknownTable(key, doc.origin(key), "", top, "openshell", portcullisPrefix)
 		}
 	}
 	return true
@@ -67,7 +67,7 @@ func (l *loader) child(b binder, prefix, name string, parent map[string]any) (ma
 		for _, sibling := range slices.Sorted(maps.Keys(parent)) {
 			if nearest(sibling, []string{name}) != "" {
 				key := joinKey(prefix, sibling)
-				l.report(key, b.origin(key), unknownText("table", sibling, []string{name}))
+				l.unknownTable(key, b.origin(key), prefix, sibling, name)
 			}
 		}
 		return nil, false
@@ -77,6 +77,11 @@ func (l *loader) child(b binder, prefix, name string, parent map[string]any) (ma
 		b.wrongType(prefix+"."+name, "a table", v)
 	}
 	return inner, ok
+}
+
+func (l *loader) unknownTable(key string, o Origin, prefix, name string, known ...string) {
+	l.slip(joinKey(prefix, nearest(name, known)))
+	l.report(key, o, unknownText("table", name, known))
 }
 
 // portcullis reads [portcullis] and the sections this daemon uses.
@@ -94,7 +99,7 @@ func (l *loader) portcullis(b binder, v any) {
 		inner, isTable := mesh[name].(map[string]any)
 		switch isSection := slices.Contains(sectionNames, name); {
 		case !isSection && isTable && !isOwn(name):
-			l.report(key, b.origin(key), unknownText("table", name, sectionNames))
+			l.unknownTable(key, b.origin(key), portcullisPrefix, name, sectionNames...)
 		case !isSection:
 			own[name] = mesh[name]
 		case !isTable:

@@ -1,7 +1,6 @@
 package driverconf_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,6 +70,11 @@ func TestFileProblems(t *testing.T) {
 		{"removed sidecar uid", table + "[openshell.drivers.kubernetes.sidecar]\nproxy_uid = 1337\n", stock + "sidecar.proxy_uid (gw.toml:3): removed, use "},
 		{"removed sidecar policy", table + "sidecar.process_binary_aware_network_policy = true\n", stock + "sidecar.process_binary_aware_network_policy (gw.toml:2): removed, use "},
 		{"removed sidecar table", table + "[openshell.drivers.kubernetes.sidecar]\n", stock + "sidecar (gw.toml:2): removed, use "},
+		{"removed key in capitals", table + "Topology = \"x\"\n", stock + "Topology (gw.toml:2): unknown key; if topology is meant: removed, use supervisor_image and sandbox_runtime_image instead: "},
+		{"removed key misspelt", table + "topolgy = \"x\"\n", stock + "topolgy (gw.toml:2): unknown key; if topology is meant: removed, use "},
+		{"removed key in one word less", table + "apparmor_profile = \"x\"\n", stock + "apparmor_profile (gw.toml:2): unknown key; if app_armor_profile is meant: removed, use "},
+		{"removed table in capitals", table + "Sidecar.proxy_uid = 1\n", stock + "Sidecar (gw.toml:2): unknown key; if sidecar is meant: removed, use "},
+		{"removed key in another table", table + "sandbox_runtime.topology = \"x\"\n", stock + "sandbox_runtime.topology (gw.toml:2): unknown key"},
 		{"unknown key of removed table", table + "sidecar.x = 1\n", stock + "sidecar.x (gw.toml:2): removed, use "},
 	}
 	for _, tc := range tests {
@@ -134,8 +138,8 @@ func TestUnreadableFiles(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := driverconf.Load(driverconf.Source{Path: tc.path})
-			want := fmt.Sprintf("settings file %q: %s", tc.path, tc.want)
-			if err == nil || err.Error() != want {
+			want := tc.path + ": settings file " + tc.want
+			if ps := problems(t, err); len(ps) != 1 || err.Error() != want {
 				t.Errorf("got %v, want %s", err, want)
 			}
 		})
@@ -146,10 +150,37 @@ func TestUnreadableFiles(t *testing.T) {
 	})
 	t.Run("too many bytes given", func(t *testing.T) {
 		_, err := driverconf.Load(driverconf.Source{Bytes: make([]byte, driverconf.MaxFileBytes+1)})
-		if err == nil || !strings.Contains(err.Error(), "is larger than") {
+		if ps := problems(t, err); len(ps) != 1 || err.Error() != "settings: settings file is larger than 1048576 bytes" {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// TestUnreadFileHidesNoOtherProblem: flags and variables are judged as far as
+// nothing that the file may have said could change the answer.
+func TestUnreadFileHidesNoOtherProblem(t *testing.T) {
+	files := map[string]driverconf.Source{
+		"absent":   {Path: "/nonexistent/gateway.toml"},
+		"too many": {Path: "gw.toml", Bytes: make([]byte, driverconf.MaxFileBytes+1)},
+		"not TOML": {Path: "gw.toml", Bytes: []byte("[openshell")},
+	}
+	for name, src := range files {
+		t.Run(name, func(t *testing.T) {
+			src.LookupEnv = env(map[string]string{"OPENSHELL_K8S_SANDBOX_UID": "root", "OPENSHELL_OTLP_ENDPOINT": "http://c/v1/traces"})
+			// The mode, the proxy and the Secret's name each need a key that the file may hold.
+			src.Flags = flags(t, "--sandbox-gid=0", "--workspace-mode=operator", "--proxy-auth-secret-name=n", "--bind-address=[::1]:2")
+			src.Sections = tracing()
+			src.Validate = func(c *driverconf.Config, report driverconf.Report) {
+				if c.Kubernetes.Namespace != "openshell" {
+					t.Errorf("namespace %s, want the default of a run with a file", c.Kubernetes.Namespace)
+				}
+				report(stock+"socket_path", "is not set")
+				report(stock+"sandbox_gid", "is of the flag")
+			}
+			_, err := driverconf.Load(src)
+			wantKeys(t, err, "", "--bind-address", stock+"sandbox_gid", stock+"sandbox_gid", stock+"sandbox_uid", "portcullis.telemetry.otlp_endpoint")
+		})
+	}
 }
 
 func TestFileOnDisk(t *testing.T) {

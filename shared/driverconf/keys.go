@@ -22,16 +22,17 @@ type Key struct {
 }
 
 // Keys lists every stock setting and the keys of [portcullis], in documentation
-// order. The list is new in each call. The keys of sections are the sections'.
+// order. The list is new in each call. The keys of sections are the sections',
+// except for the one that a stock flag sets, of which only the flag is known here.
 func Keys() []Key {
 	withFile, without := newLoader(true, nil), newLoader(false, nil)
 	var keys []Key
 	for _, s := range specs() {
-		leaf := withFile.leaf(s.key)
-		keys = append(keys, Key{
-			Name: s.key, Type: typeName(leaf.Type()), Rule: s.rule, Env: s.env, Flag: dashed(s.flag), EmptyEnv: s.emptyEnv,
-			Default: defaultText(leaf), DefaultWithoutFile: defaultText(without.leaf(s.key)),
-		})
+		k := Key{Name: s.key, Type: "string", Rule: s.rule, Env: s.env, Flag: dashed(s.flag), EmptyEnv: s.emptyEnv, Default: "none", DefaultWithoutFile: "none"}
+		if leaf := withFile.leaf(s.key); leaf.IsValid() {
+			k.Type, k.Default, k.DefaultWithoutFile = typeName(leaf.Type()), defaultText(leaf), defaultText(without.leaf(s.key))
+		}
+		keys = append(keys, k)
 	}
 	a := admissionSpec
 	return append(keys, Key{

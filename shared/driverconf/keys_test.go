@@ -30,7 +30,7 @@ func TestKeysAreComplete(t *testing.T) {
 	want := tagsOf(stock, "toml", reflect.TypeFor[driverconf.Kubernetes]())
 	want = append(want, tagsOf("portcullis.", "toml", reflect.TypeFor[driverconf.Portcullis]())...)
 	want = append(want, tagsOf("--", "flag", reflect.TypeFor[driverconf.Standalone]())...)
-	want = append(want, "--admission-config-json")
+	want = append(want, "--admission-config-json", "--bind-address", "portcullis.telemetry.otlp_endpoint")
 	var got []string
 	for _, k := range driverconf.Keys() {
 		got = append(got, k.Name)
@@ -82,8 +82,8 @@ func TestDefaults(t *testing.T) {
 		switch {
 		case !isStock:
 			want = map[string]row{
-				"portcullis.log_level": {"string", "'info'"}, "--bind-address": {"string", "'127.0.0.1:50061'"},
-				"--otlp-endpoint": {"string", "''"}, "--gateway-name": {"string", "''"}, "--admission-config-json": {"JSON object", "{}"},
+				"portcullis.log_level": {"string", "'info'"}, "--bind-address": {"string", "none"},
+				"portcullis.telemetry.otlp_endpoint": {"string", "none"}, "--gateway-name": {"string", "''"}, "--admission-config-json": {"JSON object", "{}"},
 			}[k.Name]
 		case special:
 			seen++

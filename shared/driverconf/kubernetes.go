@@ -12,9 +12,9 @@ import "slices"
 type Kubernetes struct {
 	// SocketPath is the Unix socket the gateway dials when it runs this driver
 	// out of process (contract 2.1). The stock flag --bind-socket and its variable
-	// override it, so this is the path to listen on. Empty means no socket:
-	// listen on Standalone.BindAddress. The socket's own rules (contract 2.2) are
-	// checked when it is opened.
+	// override it, so this is the path to listen on. It may be empty for a daemon
+	// that serves nothing; lifecycle, which listens nowhere else, refuses that and
+	// judges the path by the rules of contract 2.2.
 	SocketPath string `toml:"socket_path"`
 
 	// AllowDriverConfig lets callers pass driver_config. Part of the acknowledged policy.
@@ -27,8 +27,10 @@ type Kubernetes struct {
 
 	// WorkspaceMode is one of the three modes. Default shared.
 	WorkspaceMode Mode `toml:"workspace_mode"`
-	// GatewayID is a label value in every mode and a part of managed namespace
-	// names: there a DNS-1123 label of at most 33 characters. Default openshell.
+	// GatewayID is never empty. It is a label value in every mode; in operator mode
+	// also the first part of the allowlist's keys in NATS, so without two dots
+	// together; in managed mode a part of namespace names, so a DNS-1123 label of at
+	// most 33 characters. Default openshell.
 	GatewayID string `toml:"gateway_id"`
 	// Namespace holds all sandboxes in shared mode and is the namespace that source
 	// Secrets are read from. A DNS-1123 label. Default openshell with a settings
@@ -36,7 +38,10 @@ type Kubernetes struct {
 	Namespace string `toml:"namespace"`
 	// OperatorNamespaceLabel is the label selector of trusted namespaces. In
 	// operator mode exactly one of it and OperatorNamespaceFile is set and not
-	// empty, and the selector never selects everything.
+	// empty, and the selector has at least one requirement that a namespace meets by
+	// having a label (=, ==, in, gt, lt or the bare key, other than the bare key of a
+	// label that every namespace has). Beside it the full syntax of contract 5.1 may
+	// stand. A selector that only excludes would trust nearly every namespace.
 	OperatorNamespaceLabel *string `toml:"operator_namespace_label"`
 	// OperatorNamespaceFile is the path of the JSON list of trusted namespaces.
 	OperatorNamespaceFile *string `toml:"operator_namespace_file"`
@@ -69,10 +74,11 @@ type Kubernetes struct {
 	// SandboxRuntime holds the settings of the boundary.
 	SandboxRuntime SandboxRuntime `toml:"sandbox_runtime"`
 
-	// HTTPSProxy is the upstream forward proxy, http or https, without
-	// credentials.
+	// HTTPSProxy is the upstream forward proxy: an http or https URL without
+	// credentials, query or fragment.
 	HTTPSProxy string `toml:"https_proxy"`
-	// NoProxy lists what goes around the proxy, in the proxy's own syntax.
+	// NoProxy lists what goes around the proxy, in the proxy's own syntax. It holds
+	// no @, so no credentials.
 	NoProxy string `toml:"no_proxy"`
 	// ProxyAuthSecretName and ProxyAuthSecretKey name the proxy credential; both
 	// or neither are set, and only with HTTPSProxy.
@@ -86,7 +92,8 @@ type Kubernetes struct {
 	// ProxyCABundle is the path of a PEM file; see ReadProxyCABundle.
 	ProxyCABundle string `toml:"proxy_ca_bundle"`
 
-	// GRPCEndpoint becomes OPENSHELL_ENDPOINT of the supervisor.
+	// GRPCEndpoint becomes OPENSHELL_ENDPOINT of the supervisor: host:port, or an
+	// http or https URL with a host; without credentials, query or fragment.
 	GRPCEndpoint string `toml:"grpc_endpoint"`
 	// SSHSocketPath defaults to /run/openshell/ssh.sock.
 	SSHSocketPath string `toml:"ssh_socket_path"`
@@ -111,7 +118,8 @@ type Kubernetes struct {
 	// applies when they are not.
 	SandboxUID *uint32 `toml:"sandbox_uid"`
 	SandboxGID *uint32 `toml:"sandbox_gid"`
-	// SupervisorOTLPEndpoint is passed to the supervisor.
+	// SupervisorOTLPEndpoint is passed to the supervisor: an http or https URL
+	// without credentials, query or fragment.
 	SupervisorOTLPEndpoint string `toml:"supervisor_otlp_endpoint"`
 }
 

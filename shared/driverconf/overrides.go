@@ -22,6 +22,10 @@ func (l *loader) overrides(src Source) {
 		if !given {
 			continue
 		}
+		if s.refused != "" {
+			l.report(s.key, o, s.refused)
+			continue
+		}
 		if why := unreadableText(text); why != "" {
 			l.report(s.problemKey(), o, why)
 			continue
@@ -31,6 +35,9 @@ func (l *loader) overrides(src Source) {
 			continue
 		}
 		target := l.leaf(s.key)
+		if !target.IsValid() {
+			continue // of a section that this caller does not use, skipped as the file's table is
+		}
 		if err := setText(target, text); err != nil {
 			l.report(s.key, o, err.Error())
 			continue

@@ -18,9 +18,9 @@ import (
 // is not acceptable, a bad one.
 var surface = []struct{ flag, env, key, first, second, bad string }{
 	{"bind-socket", "OPENSHELL_COMPUTE_DRIVER_SOCKET", stock + "socket_path", "/run/a.sock", "/run/b.sock", ""},
-	{"bind-address", "OPENSHELL_COMPUTE_DRIVER_BIND", "--bind-address", "127.0.0.1:1", "[::1]:2", "localhost:50061"},
+	{"bind-address", "OPENSHELL_COMPUTE_DRIVER_BIND", "--bind-address", "", "", "127.0.0.1:50061"}, // no text is valid
 	{"log-level", "OPENSHELL_LOG_LEVEL", "portcullis.log_level", "debug", "warn", "loud"},
-	{"otlp-endpoint", "OPENSHELL_OTLP_ENDPOINT", "--otlp-endpoint", "http://a:4317", "https://b:4317", "ftp://c"},
+	{"otlp-endpoint", "OPENSHELL_OTLP_ENDPOINT", "portcullis.telemetry.otlp_endpoint", "http://a:4317", "https://b:4317", "http://c/v1/traces"},
 	{"gateway-name", "OPENSHELL_GATEWAY_NAME", "--gateway-name", "a", "b", ""},
 	{"workspace-mode", "OPENSHELL_WORKSPACE_MODE", stock + "workspace_mode", "managed", "operator", "both"},
 	{"gateway-id", "OPENSHELL_GATEWAY_ID", stock + "gateway_id", "a", "b", "a b"},
@@ -130,14 +130,14 @@ func effective(t *testing.T, c *driverconf.Config, key string) string {
 // TestPrecedence tries every combination of layers for every setting.
 func TestPrecedence(t *testing.T) {
 	for _, s := range surface {
-		if s.key == "--admission-config-json" {
-			continue // TestAdmissionJSON
+		if s.key == "--admission-config-json" || s.key == "--bind-address" {
+			continue // TestAdmissionJSON, TestBindAddressIsRefused
 		}
 		t.Run(s.key, func(t *testing.T) {
 			keys := context(s.key)
-			onlyFile := mustLoad(t, driverconf.Source{Bytes: []byte(file(keys))})
+			onlyFile := mustLoad(t, driverconf.Source{Bytes: []byte(file(keys)), Sections: tracing()})
 			viaEnv := env(map[string]string{s.env: s.first})
-			c := mustLoad(t, driverconf.Source{Bytes: []byte(file(keys)), LookupEnv: viaEnv, Flags: flags(t)})
+			c := mustLoad(t, driverconf.Source{Bytes: []byte(file(keys)), LookupEnv: viaEnv, Flags: flags(t), Sections: tracing()})
 			envValue := effective(t, c, s.key)
 			if got, want := c.Origin(s.key), (driverconf.Origin{Kind: driverconf.OriginEnv, Name: s.env}); got != want {
 				t.Errorf("origin %v, want %v", got, want)
@@ -154,7 +154,7 @@ func TestPrecedence(t *testing.T) {
 			}
 			viaFlag := flags(t, "--"+s.flag+"="+s.second)
 			for _, lookup := range []func(string) (string, bool){nil, viaEnv} {
-				c := mustLoad(t, driverconf.Source{Bytes: []byte(file(keys)), LookupEnv: lookup, Flags: viaFlag})
+				c := mustLoad(t, driverconf.Source{Bytes: []byte(file(keys)), LookupEnv: lookup, Flags: viaFlag, Sections: tracing()})
 				if got, want := c.Origin(s.key), (driverconf.Origin{Kind: driverconf.OriginFlag, Name: "--" + s.flag}); got != want {
 					t.Errorf("origin %v, want %v", got, want)
 				}
@@ -180,7 +180,7 @@ func TestBadOverrides(t *testing.T) {
 		}
 		for want, src := range lines {
 			t.Run(want, func(t *testing.T) {
-				src.Bytes = []byte(file(context(s.key)))
+				src.Bytes, src.Sections = []byte(file(context(s.key))), tracing()
 				_, err := driverconf.Load(src)
 				if ps := problems(t, err); len(ps) != 1 || !strings.HasPrefix(err.Error(), want) {
 					t.Errorf("got:\n%v\nwant one line with %s", err, want)
@@ -192,11 +192,52 @@ func TestBadOverrides(t *testing.T) {
 
 // TestCredentialsInFlags: none of them reaches a message.
 func TestCredentialsInFlags(t *testing.T) {
-	for _, flag := range []string{"--https-proxy", "--grpc-endpoint", "--otlp-endpoint"} {
-		_, err := driverconf.Load(driverconf.Source{Flags: flags(t, flag+"=https://user:hunter2@h")})
-		if ps := problems(t, err); len(ps) != 1 || !strings.Contains(err.Error(), "must not carry credentials") || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v", flag, err)
+	for _, arg := range []string{
+		"--https-proxy=https://user:hunter2@h", "--https-proxy=http://h/?password=hunter2", "--no-proxy=http://u:hunter2@h",
+		"--grpc-endpoint=https://user:hunter2@h", "--grpc-endpoint=//user:hunter2@h", "--grpc-endpoint=http:///user:hunter2@h",
+		"--grpc-endpoint=http://h/?token=hunter2", "--grpc-endpoint=hunter2", "--otlp-endpoint=https://user:hunter2@h",
+	} {
+		flag, _, _ := strings.Cut(arg, "=")
+		_, err := driverconf.Load(driverconf.Source{Flags: flags(t, arg), Sections: tracing()})
+		if ps := problems(t, err); len(ps) != 1 || !strings.Contains(err.Error(), "(flag "+flag+"): ") || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", arg, err)
 		}
+	}
+}
+
+// TestBindAddressIsRefused: unless nobody gave it.
+func TestBindAddressIsRefused(t *testing.T) {
+	const text = "is not supported: the driver is served on a private Unix socket only, since whoever reaches it is believed; " +
+		"use --bind-socket (or OPENSHELL_COMPUTE_DRIVER_SOCKET) and leave this out"
+	for want, src := range map[string]driverconf.Source{
+		"flag --bind-address":                                {Flags: flags(t, "--bind-address=")},
+		"environment variable OPENSHELL_COMPUTE_DRIVER_BIND": {LookupEnv: env(map[string]string{"OPENSHELL_COMPUTE_DRIVER_BIND": "[::1]:2"})},
+	} {
+		if _, err := driverconf.Load(src); err == nil || err.Error() != "--bind-address ("+want+"): "+text {
+			t.Errorf("%s: got %v", want, err)
+		}
+	}
+	mustLoad(t, driverconf.Source{Flags: flags(t), LookupEnv: env(map[string]string{"OPENSHELL_COMPUTE_DRIVER_BIND": ""})})
+}
+
+// TestTraceEndpointHasOneValue: flag, variable and file set the same key.
+func TestTraceEndpointHasOneValue(t *testing.T) {
+	const key = "portcullis.telemetry.otlp_endpoint"
+	src := driverconf.Source{Bytes: []byte("[portcullis.telemetry]\notlp_endpoint = \"https://of-file\"\n")}
+	src.LookupEnv = env(map[string]string{"OPENSHELL_OTLP_ENDPOINT": ""})
+	src.Sections = tracing()
+	c := mustLoad(t, src)
+	if got := effective(t, c, key); got != "''" || c.Origin(key).Kind != driverconf.OriginEnv {
+		t.Errorf("an empty variable leaves %s from %v", got, c.Origin(key))
+	}
+	src.Flags, src.Sections = flags(t, "--otlp-endpoint=https://of-flag"), tracing()
+	c = mustLoad(t, src)
+	if got := effective(t, c, key); got != "'https://of-flag'" || c.Origin(key).Kind != driverconf.OriginFlag {
+		t.Errorf("the flag leaves %s from %v", got, c.Origin(key))
+	}
+	src.Sections = nil // of a daemon that traces nothing
+	if got := mustLoad(t, src).Origin(key); got != (driverconf.Origin{}) {
+		t.Errorf("a section that is not used has a key from %v", got)
 	}
 }
 
@@ -258,7 +299,7 @@ func TestDefaultsDependOnTheFile(t *testing.T) {
 		if c.Kubernetes.Namespace != tc.want {
 			t.Errorf("%s: namespace %s, want %s", name, c.Kubernetes.Namespace, tc.want)
 		}
-		if c.Standalone.BindAddress != "127.0.0.1:50061" || c.Kubernetes.WorkspaceMode != driverconf.ModeShared {
+		if c.Standalone.GatewayName != "" || c.Kubernetes.WorkspaceMode != driverconf.ModeShared {
 			t.Errorf("%s: defaults %+v", name, c)
 		}
 	}

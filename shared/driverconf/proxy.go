@@ -5,7 +5,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/url"
 	"regexp"
 	"strings"
 
@@ -18,52 +17,48 @@ const MaxProxyCABundleBytes = 256 << 10
 var secretKey = regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}$`)
 
 // validateProxy holds the proxy rules of contract 3.1. No message shows the
-// proxy's URL, which may carry a credential by mistake.
-func (k *Kubernetes) validateProxy(report func(key, problem string)) {
+// proxy's URL or the list beside it, which may carry a credential by mistake.
+func (k *Kubernetes) validateProxy(report Report) {
+	const nameSetting, keySetting, consent = "proxy_auth_secret_name", "proxy_auth_secret_key", "proxy_auth_allow_insecure"
 	if why := proxyProblem(k.HTTPSProxy); why != "" {
 		report("https_proxy", why)
+	}
+	if strings.Contains(k.NoProxy, "@") {
+		report("no_proxy", "must not hold an @: it lists destinations, and credentials have no place in it")
 	}
 	name, key := k.ProxyAuthSecretName, k.ProxyAuthSecretKey
 	switch {
 	case name != "" && len(validation.IsDNS1123Subdomain(name)) > 0:
-		report("proxy_auth_secret_name", subdomainRule)
+		report(nameSetting, subdomainRule)
 	case name == "" && key != "":
-		report("proxy_auth_secret_name", "must be set together with proxy_auth_secret_key")
+		report(nameSetting, "must be set together with "+keySetting, keySetting)
 	}
 	switch {
 	case key != "" && (!secretKey.MatchString(key) || key == "." || key == ".."):
-		report("proxy_auth_secret_key", "must be 1 to 253 of A-Z, a-z, 0-9, '.', '_' and '-', and not . or ..")
+		report(keySetting, "must be 1 to 253 of A-Z, a-z, 0-9, '.', '_' and '-', and not . or ..")
 	case key == "" && name != "":
-		report("proxy_auth_secret_key", "must be set together with proxy_auth_secret_name")
+		report(keySetting, "must be set together with "+nameSetting, nameSetting)
 	}
 	credential := name != "" || key != ""
 	if credential && k.HTTPSProxy == "" {
-		report("https_proxy", "must be set when a proxy credential is: there is no proxy to send it to")
+		report("https_proxy", "must be set when a proxy credential is: there is no proxy to send it to", nameSetting, keySetting)
 	}
-	const consent = "proxy_auth_allow_insecure"
 	switch scheme, _, _ := strings.Cut(k.HTTPSProxy, "://"); {
 	case k.ProxyAuthAllowInsecure && !credential:
-		report(consent, "is true, but there is no credential; set proxy_auth_secret_name and proxy_auth_secret_key or remove it")
+		report(consent, "is true, but there is no credential; set "+nameSetting+" and "+keySetting+" or remove it", nameSetting, keySetting)
 	case credential && strings.EqualFold(scheme, "http") && !k.ProxyAuthAllowInsecure:
-		report(consent, "must be true to send the credential in clear text to an http proxy; better use an https proxy")
+		report(consent, "must be true to send the credential in clear text to an http proxy; better use an https proxy", "https_proxy", nameSetting, keySetting)
 	}
 }
 
 func proxyProblem(proxy string) string {
-	if proxy == "" {
-		return ""
-	}
-	if carriesCredentials(proxy) {
+	switch why := urlProblem(proxy); {
+	case strings.Contains(proxy, "@"):
 		return "must not carry credentials; put them into a Secret and name it with proxy_auth_secret_name and proxy_auth_secret_key"
-	}
-	u, err := url.Parse(proxy)
-	switch {
-	case err != nil || (u.Scheme != "http" && u.Scheme != "https"):
-		return "must be a URL that begins with http:// or https://"
-	case u.Hostname() == "":
-		return "must name a host"
+	case why == urlRule:
+		return "must be a URL with a host that begins with http:// or https://, such as http://proxy.example:3128"
 	default:
-		return ""
+		return why
 	}
 }
 

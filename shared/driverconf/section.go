@@ -27,9 +27,9 @@ var sectionNames = []string{
 // needs a type whose MarshalText and error texts do not show it.
 type Section interface {
 	// Validate reports every problem, each under a key relative to the section
-	// ("server.url"). It must not do I/O. It is not called for keys that
-	// already failed to parse: their fields hold the default, and a report about
-	// them is dropped.
+	// ("server.url"). It must not do I/O. A key that was not understood has its
+	// default then, and a report under it is dropped. A rule over several keys
+	// belongs under the one that most likely holds the mistake.
 	Validate(report func(key, problem string))
 }
 

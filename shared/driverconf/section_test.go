@@ -135,7 +135,7 @@ func TestSectionProblems(t *testing.T) {
 		{"duration as a number", table + "wait = 15", in + "wait (settings:2): must be a string, but is an integer"},
 		{"own text type", table + "token = \"abc\"", in + "token (settings:2): is shorter than 4 bytes"},
 		{"element", table + "tls.waits = [\"1s\", \"x\"]", in + `tls.waits[1] (settings:2): "x" is not a duration; use a number with a unit, such as "15s" or "2m"`},
-		{"integer for a float", table + "ratio = 1", in + "ratio (settings:2): must be a float, but is an integer"},
+		{"text for a number", table + "ratio = \"1\"", in + "ratio (settings:2): must be a number, but is a string"},
 		{"not a number", table + "ratio = nan", in + "ratio (settings:2): must be a finite number"},
 		{"infinite", table + "ratio = -inf", in + "ratio (settings:2): must be a finite number"},
 		{"signed range", table + "small = 128", in + "small (settings:2): 128 is out of range; use an integer from -128 to 127"},
@@ -290,6 +290,15 @@ func TestEmbeddedStructIsTheSectionsOwn(t *testing.T) {
 	} {
 		if _, _, err := load("[portcullis.nswatch]\n" + text + "\n"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want a problem that names %s", text, err, want)
+		}
+	}
+}
+
+func TestWholeNumberIsAFloatToo(t *testing.T) {
+	for text, want := range map[string]float64{"1": 1, "-3": -3, "1.0": 1, "0.25": 0.25} {
+		_, b, err := loadBroker("[portcullis.nats]\nratio = " + text + "\n")
+		if err != nil || b.Ratio != want {
+			t.Errorf("ratio = %s gives %v, %v", text, b.Ratio, err)
 		}
 	}
 }

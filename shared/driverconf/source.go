@@ -27,10 +27,19 @@ type Source struct {
 	Flags *pflag.FlagSet
 	// Sections are the [portcullis.<name>] tables that this daemon uses, by name.
 	Sections map[string]Section
+	// Validate reports what the tables' own rules cannot see: rules over several
+	// tables, or of one daemon alone. Its keys are full dotted keys. It must do no
+	// I/O and keep nothing of c, which may yet be refused. Nil adds no rule.
+	Validate func(c *Config, report Report)
 }
 
+// Report tells one problem of a key. The inputs are the other keys that the rule
+// reads: if one of them, or the key itself, was not understood, the problem is
+// dropped, since it might come from that alone.
+type Report func(key, problem string, inputs ...string)
+
 // text returns the settings file's text and name; ok is false when the source
-// has no file.
+// has no file. The error continues a sentence that began with the file.
 func (s Source) text() (name string, text []byte, ok bool, err error) {
 	switch {
 	case s.Bytes != nil:
@@ -39,15 +48,12 @@ func (s Source) text() (name string, text []byte, ok bool, err error) {
 			name = "settings"
 		}
 		if len(s.Bytes) > MaxFileBytes {
-			return name, nil, true, fmt.Errorf("settings file %s: %w", quote(name), tooLarge(MaxFileBytes))
+			return name, nil, true, tooLarge(MaxFileBytes)
 		}
 		return name, s.Bytes, true, nil
 	case s.Path != "":
 		text, err = readRegular(s.Path, MaxFileBytes)
-		if err != nil {
-			return s.Path, nil, true, fmt.Errorf("settings file %s: %w", quote(s.Path), err)
-		}
-		return s.Path, text, true, nil
+		return s.Path, text, true, err
 	default:
 		return "", nil, false, nil
 	}

@@ -16,6 +16,9 @@ type spec struct {
 	// it counts as not set, since templates often render variables without a value.
 	emptyEnv bool
 	rule     string
+	// refused is not empty for a setting that the stock driver has and this one
+	// must not have: the problem of whoever sets it.
+	refused string
 }
 
 // admissionSpec replaces several keys at once, so it stands outside the list.
@@ -34,9 +37,10 @@ func specs() []spec {
 	k := kubernetesSpec
 	return []spec{
 		{key: portcullisPrefix + ".log_level", flag: "log-level", env: "OPENSHELL_LOG_LEVEL", rule: "trace, debug, info, warn or error"},
-		{key: flagPrefix + "bind-address", flag: "bind-address", env: "OPENSHELL_COMPUTE_DRIVER_BIND", rule: "IP address and port to listen on when there is no socket"},
-		{key: flagPrefix + "otlp-endpoint", flag: "otlp-endpoint", env: "OPENSHELL_OTLP_ENDPOINT", emptyEnv: true, rule: "http or https URL of the trace collector, without credentials"},
-		{key: flagPrefix + "gateway-name", flag: "gateway-name", env: "OPENSHELL_GATEWAY_NAME", emptyEnv: true, rule: "name of the gateway instance"},
+		{key: portcullisPrefix + ".telemetry.otlp_endpoint", flag: "otlp-endpoint", env: "OPENSHELL_OTLP_ENDPOINT", emptyEnv: true, rule: "http or https URL of the trace collector's host and port; empty for no traces"},
+		{key: flagPrefix + "bind-address", flag: "bind-address", env: "OPENSHELL_COMPUTE_DRIVER_BIND", rule: "refused: use --bind-socket", refused: "is not supported: the driver is served on a private Unix socket only," +
+			" since whoever reaches it is believed; use --bind-socket (or OPENSHELL_COMPUTE_DRIVER_SOCKET) and leave this out"},
+		{key: flagPrefix + "gateway-name", flag: "gateway-name", env: "OPENSHELL_GATEWAY_NAME", emptyEnv: true, rule: "name of the gateway instance, for logs"},
 
 		k("socket_path", "bind-socket", "OPENSHELL_COMPUTE_DRIVER_SOCKET", mayBeEmpty, "Unix socket that the gateway dials"),
 		k("allow_driver_config", "", "", notEmpty, "let callers pass driver_config; part of the acknowledged policy"),
@@ -44,9 +48,9 @@ func specs() []spec {
 		k("resource_admission.required_labels", "", "", notEmpty, "not empty while enabled; one value at least is not ${workspace}; no label of the driver itself"),
 		k("allowed_extended_resources", "", "", notEmpty, "qualified names with a domain"),
 		k("workspace_mode", "workspace-mode", "OPENSHELL_WORKSPACE_MODE", notEmpty, "shared, managed or operator"),
-		k("gateway_id", "gateway-id", "OPENSHELL_GATEWAY_ID", notEmpty, "label value; managed mode: DNS-1123 label of at most 33 characters"),
+		k("gateway_id", "gateway-id", "OPENSHELL_GATEWAY_ID", notEmpty, "not empty, a label value; operator mode: no two dots together; managed mode: DNS-1123 label of at most 33 characters"),
 		k("namespace", "sandbox-namespace", "OPENSHELL_SANDBOX_NAMESPACE", notEmpty, "DNS-1123 label"),
-		k("operator_namespace_label", "operator-namespace-label", "OPENSHELL_OPERATOR_NAMESPACE_LABEL", notEmpty, "label selector that does not select everything; operator mode: exactly one of label and file"),
+		k("operator_namespace_label", "operator-namespace-label", "OPENSHELL_OPERATOR_NAMESPACE_LABEL", notEmpty, "label selector; operator mode: with a requirement other than !=, notin and !, and exactly one of label and file"),
 		k("operator_namespace_file", "operator-namespace-file", "OPENSHELL_OPERATOR_NAMESPACE_FILE", notEmpty, "path of a JSON list; operator mode: exactly one of label and file"),
 		k("service_account_name", "sandbox-service-account", "OPENSHELL_K8S_SANDBOX_SERVICE_ACCOUNT", notEmpty, "DNS-1123 subdomain"),
 		k("default_image", "sandbox-image", "OPENSHELL_SANDBOX_IMAGE", mayBeEmpty, "image of a sandbox whose template names none; a create needs one of the two"),
@@ -61,14 +65,14 @@ func specs() []spec {
 		k("supervisor_image_pull_policy", "supervisor-image-pull-policy", "OPENSHELL_SUPERVISOR_IMAGE_PULL_POLICY", mayBeEmpty, "always, if_not_present or never"),
 		k("sandbox_runtime.boundary_port", "sandbox-runtime-boundary-port", "OPENSHELL_K8S_SANDBOX_RUNTIME_BOUNDARY_PORT", notEmpty, "1024 to 65535"),
 		k("sandbox_runtime.network_policy_enforced", "", "", notEmpty, "the operator states that the cluster enforces NetworkPolicy"),
-		k("https_proxy", "https-proxy", "OPENSHELL_UPSTREAM_PROXY", mayBeEmpty, "http or https URL without credentials"),
-		k("no_proxy", "no-proxy", "OPENSHELL_UPSTREAM_NO_PROXY", mayBeEmpty, "comma list of destinations that go around the proxy"),
+		k("https_proxy", "https-proxy", "OPENSHELL_UPSTREAM_PROXY", mayBeEmpty, "http or https URL without credentials, query or fragment"),
+		k("no_proxy", "no-proxy", "OPENSHELL_UPSTREAM_NO_PROXY", mayBeEmpty, "comma list of destinations that go around the proxy, without @"),
 		k("proxy_auth_secret_name", "proxy-auth-secret-name", "OPENSHELL_UPSTREAM_PROXY_AUTH_SECRET_NAME", mayBeEmpty, "DNS-1123 subdomain; needs proxy_auth_secret_key and https_proxy"),
 		k("proxy_auth_secret_key", "proxy-auth-secret-key", "OPENSHELL_UPSTREAM_PROXY_AUTH_SECRET_KEY", mayBeEmpty, "at most 253 of A-Z a-z 0-9 . _ -, not . or ..; needs proxy_auth_secret_name"),
 		k("proxy_auth_allow_insecure", "proxy-auth-allow-insecure", "OPENSHELL_UPSTREAM_PROXY_AUTH_ALLOW_INSECURE", notEmpty, "required to send a credential to an http proxy; an error without a credential"),
 		k("proxy_connect_by_hostname", "proxy-connect-by-hostname", "OPENSHELL_UPSTREAM_PROXY_CONNECT_BY_HOSTNAME", notEmpty, "send names instead of addresses to the proxy"),
 		k("proxy_ca_bundle", "proxy-ca-bundle", "OPENSHELL_UPSTREAM_PROXY_CA_BUNDLE", mayBeEmpty, "path of a PEM file of at most 256 KiB with at least one certificate"),
-		k("grpc_endpoint", "grpc-endpoint", "OPENSHELL_GRPC_ENDPOINT", mayBeEmpty, "where supervisors reach the gateway, without credentials"),
+		k("grpc_endpoint", "grpc-endpoint", "OPENSHELL_GRPC_ENDPOINT", mayBeEmpty, "where supervisors reach the gateway: host:port or an http or https URL, without credentials, query or fragment"),
 		k("ssh_socket_path", "sandbox-ssh-socket-path", "OPENSHELL_SANDBOX_SSH_SOCKET_PATH", notEmpty, "path inside the sandbox"),
 		k("client_tls_secret_name", "client-tls-secret-name", "OPENSHELL_CLIENT_TLS_SECRET_NAME", mayBeEmpty, "DNS-1123 subdomain; a Secret with ca.crt, tls.crt and tls.key"),
 		k("host_gateway_ip", "host-gateway-ip", "OPENSHELL_HOST_GATEWAY_IP", mayBeEmpty, "IP address"),
@@ -80,6 +84,6 @@ func specs() []spec {
 		k("provider_spiffe_workload_api_socket_path", "provider-spiffe-workload-api-socket-path", "OPENSHELL_PROVIDER_SPIFFE_WORKLOAD_API_SOCKET", mayBeEmpty, "absolute path in a directory other than /"),
 		k("sandbox_uid", "sandbox-uid", "OPENSHELL_K8S_SANDBOX_UID", notEmpty, "1 to 4294967294"),
 		k("sandbox_gid", "sandbox-gid", "OPENSHELL_K8S_SANDBOX_GID", notEmpty, "1 to 4294967294"),
-		k("supervisor_otlp_endpoint", "", "", notEmpty, "http or https URL, without credentials"),
+		k("supervisor_otlp_endpoint", "", "", notEmpty, "http or https URL without credentials, query or fragment"),
 	}
 }

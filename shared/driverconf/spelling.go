@@ -97,6 +97,20 @@ var removedText = map[string]string{
 		"the driver no longer chooses a profile",
 }
 
+// removedNames lists the removed keys and tables of the table prefix.
+func removedNames(prefix string) []string {
+	if prefix != kubernetesPrefix {
+		return nil
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(removedText)) {
+		if !strings.Contains(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // removedKeys returns the removed keys that key and its value stand for: one for
 // a plain key, one for each key below the removed table.
 func removedKeys(key string, v any) []removed {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -29,29 +29,29 @@ const (
 )
 
 // Validate reports every rule of contract 2.4, 3.1 and 3.2 that k breaks, under
-// keys relative to the table. It does no I/O. Load calls it; call it again only
-// for settings made by hand.
+// keys relative to the table. It does no I/O. Load has checked all of it; call it
+// only for settings made by hand.
 func (k *Kubernetes) Validate(report func(key, problem string)) {
+	k.check(func(key, problem string, _ ...string) { report(key, problem) })
+}
+
+func (k *Kubernetes) check(report Report) {
 	k.ResourceAdmission.validate(report)
 	k.validateNames(report)
-	k.validateMode(report)
+	k.validateGatewayID(report)
 	k.validateOperatorSources(report)
 	k.validateSSHIngress(report)
 	k.validateProxy(report)
 	k.validateSandbox(report)
-	for key, endpoint := range map[string]string{
-		"grpc_endpoint": k.GRPCEndpoint, "supervisor_otlp_endpoint": k.SupervisorOTLPEndpoint,
-	} {
-		if carriesCredentials(endpoint) {
-			report(key, "must not carry credentials; remove what stands before the @")
-		}
+	if why := grpcEndpointProblem(k.GRPCEndpoint); why != "" {
+		report("grpc_endpoint", why)
 	}
-	if k.SupervisorOTLPEndpoint != "" && !isHTTPURL(k.SupervisorOTLPEndpoint) {
-		report("supervisor_otlp_endpoint", "must be an http or https URL with a host")
+	if why := urlProblem(k.SupervisorOTLPEndpoint); why != "" {
+		report("supervisor_otlp_endpoint", why)
 	}
 }
 
-func (k *Kubernetes) validateNames(report func(key, problem string)) {
+func (k *Kubernetes) validateNames(report Report) {
 	if len(validation.IsDNS1123Label(k.Namespace)) > 0 {
 		report("namespace", labelRule)
 	}
@@ -79,42 +79,44 @@ func (k *Kubernetes) validateNames(report func(key, problem string)) {
 	}
 }
 
-func (k *Kubernetes) validateMode(report func(key, problem string)) {
+// validateGatewayID holds the gateway's id to all that is made of it in the mode.
+func (k *Kubernetes) validateGatewayID(report Report) {
+	const key, mode = "gateway_id", "workspace_mode"
+	longest := maxNamespace - maxWorkspaceName - len("openshell--")
 	switch k.WorkspaceMode {
 	case ModeShared, ModeManaged, ModeOperator:
 	default:
-		report("workspace_mode", "must be shared, managed or operator")
+		report(mode, "must be shared, managed or operator")
 	}
-	if k.WorkspaceMode != ModeManaged {
-		if len(validation.IsValidLabelValue(k.GatewayID)) > 0 {
-			report("gateway_id", "is used as a label value: at most 63 of A-Z, a-z, 0-9, '-', '_' and '.', with a letter or digit at both ends")
-		}
-		return
-	}
-	longest := maxNamespace - maxWorkspaceName - len("openshell--")
-	switch {
-	case len(validation.IsDNS1123Label(k.GatewayID)) > 0:
-		report("gateway_id", "managed mode: "+labelRule)
-	case len(k.GatewayID) > longest:
-		report("gateway_id", fmt.Sprintf("managed mode: is %d characters, but at most %d leave room for a workspace name in a namespace name of %d",
-			len(k.GatewayID), longest, maxNamespace))
+	switch managed := k.WorkspaceMode == ModeManaged; {
+	case k.GatewayID == "":
+		report(key, "must not be empty: it tells the objects of this gateway from those of another")
+	case managed && len(validation.IsDNS1123Label(k.GatewayID)) > 0:
+		report(key, "managed mode: "+labelRule, mode)
+	case managed && len(k.GatewayID) > longest:
+		report(key, fmt.Sprintf("managed mode: is %d characters, but at most %d leave room for a workspace name in a namespace name of %d",
+			len(k.GatewayID), longest, maxNamespace), mode)
+	case len(validation.IsValidLabelValue(k.GatewayID)) > 0:
+		report(key, "is used as a label value: at most 63 of A-Z, a-z, 0-9, '-', '_' and '.', with a letter or digit at both ends")
+	case k.WorkspaceMode == ModeOperator && strings.Contains(k.GatewayID, ".."):
+		report(key, "operator mode: must not hold two dots together, since it begins the names of the allowlist's keys in NATS", mode)
 	}
 }
 
 // validateOperatorSources demands exactly one source in operator mode. A
 // selector must parse in any mode, as no cluster would ever accept it.
-func (k *Kubernetes) validateOperatorSources(report func(key, problem string)) {
-	const label, file = "operator_namespace_label", "operator_namespace_file"
+func (k *Kubernetes) validateOperatorSources(report Report) {
+	const label, file, mode = "operator_namespace_label", "operator_namespace_file", "workspace_mode"
 	operator := k.WorkspaceMode == ModeOperator
 	if operator {
 		switch hasLabel, hasFile := k.OperatorNamespaceLabel != nil, k.OperatorNamespaceFile != nil; {
 		case !hasLabel && !hasFile:
-			report(label, "operator mode needs exactly one of "+label+" and "+file+", but neither is set")
+			report(label, "operator mode needs exactly one of "+label+" and "+file+", but neither is set", file, mode)
 		case hasLabel && hasFile:
-			report(label, "operator mode needs exactly one of "+label+" and "+file+", but both are set; remove one")
+			report(label, "operator mode needs exactly one of "+label+" and "+file+", but both are set; remove one", file, mode)
 		}
 		if k.OperatorNamespaceFile != nil && *k.OperatorNamespaceFile == "" {
-			report(file, "is set to the empty string; name a file or remove the key")
+			report(file, "is set to the empty string; name a file or remove the key", mode)
 		}
 	}
 	if k.OperatorNamespaceLabel == nil {
@@ -127,13 +129,35 @@ func (k *Kubernetes) validateOperatorSources(report func(key, problem string)) {
 		report(label, "is not a label selector: "+why)
 	case !operator:
 	case *k.OperatorNamespaceLabel == "":
-		report(label, "is set to the empty string; name a selector or remove the key")
+		report(label, "is set to the empty string; name a selector or remove the key", mode)
 	case selector.Empty():
-		report(label, "selects every namespace of the cluster; name at least one requirement")
+		report(label, "selects every namespace of the cluster; name at least one requirement", mode)
+	case !demandsLabel(selector):
+		report(label, "selects nearly every namespace of the cluster, since all its requirements only exclude (!=, notin, !) or name a label"+
+			" that every namespace has; add one that only trusted namespaces meet, such as openshell.ai/workspace=true", mode)
 	}
 }
 
-func (k *Kubernetes) validateSSHIngress(report func(key, problem string)) {
+// everyNamespace is the label that the API server puts on each namespace.
+const everyNamespace = "kubernetes.io/metadata.name"
+
+// demandsLabel tells whether a namespace must have some label to be selected, and
+// not just one that all have.
+func demandsLabel(s labels.Selector) bool {
+	requirements, _ := s.Requirements()
+	return slices.ContainsFunc(requirements, func(r labels.Requirement) bool {
+		switch r.Operator() {
+		case selection.In, selection.Equals, selection.DoubleEquals, selection.GreaterThan, selection.LessThan:
+			return true
+		case selection.Exists:
+			return r.Key() != everyNamespace
+		default:
+			return false
+		}
+	})
+}
+
+func (k *Kubernetes) validateSSHIngress(report Report) {
 	const namespace, selector = "managed_ssh_ingress.gateway_namespace", "managed_ssh_ingress.gateway_pod_selector"
 	in := k.ManagedSSHIngress
 	if in.GatewayNamespace != "" && len(validation.IsDNS1123Label(in.GatewayNamespace)) > 0 {
@@ -152,14 +176,14 @@ func (k *Kubernetes) validateSSHIngress(report func(key, problem string)) {
 	}
 	const why = "must be set while managed_ssh_ingress.enabled is true in managed mode"
 	if in.GatewayNamespace == "" {
-		report(namespace, why)
+		report(namespace, why, "managed_ssh_ingress.enabled", "workspace_mode")
 	}
 	if len(in.GatewayPodSelector) == 0 {
-		report(selector, why+", or every Pod of the gateway's namespace could connect")
+		report(selector, why+", or every Pod of the gateway's namespace could connect", "managed_ssh_ingress.enabled", "workspace_mode")
 	}
 }
 
-func (k *Kubernetes) validateSandbox(report func(key, problem string)) {
+func (k *Kubernetes) validateSandbox(report Report) {
 	if k.SandboxRuntime.BoundaryPort < minBoundaryPort {
 		report("sandbox_runtime.boundary_port", fmt.Sprintf("must be from %d to 65535, but is %d", minBoundaryPort, k.SandboxRuntime.BoundaryPort))
 	}
@@ -209,37 +233,4 @@ func quantityProblem(text string) string {
 	default:
 		return ""
 	}
-}
-
-// Validate reports what is wrong with the flags, under their names.
-func (s *Standalone) Validate(report func(key, problem string)) {
-	if _, err := netip.ParseAddrPort(s.BindAddress); err != nil {
-		report("bind-address", "must be an IP address and a port, such as 127.0.0.1:50061 or [::1]:50061")
-	}
-	switch {
-	case s.OTLPEndpoint == "":
-	case carriesCredentials(s.OTLPEndpoint):
-		report("otlp-endpoint", "must not carry credentials; remove what stands before the @")
-	case !isHTTPURL(s.OTLPEndpoint):
-		report("otlp-endpoint", "must be an http or https URL with a host")
-	}
-}
-
-// isHTTPURL never shows the URL, nor does any message made from its answer: a
-// person may have put a credential into it.
-func isHTTPURL(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
-}
-
-// carriesCredentials errs on the safe side for text that is no URL.
-func carriesCredentials(text string) bool {
-	authority := text
-	if _, rest, ok := strings.Cut(text, "://"); ok {
-		authority = rest
-	}
-	if end := strings.IndexAny(authority, "/?#"); end >= 0 {
-		authority = authority[:end]
-	}
-	return strings.Contains(authority, "@")
 }

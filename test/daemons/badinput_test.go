@@ -84,6 +84,11 @@ func TestBadFilesGiveOneLine(t *testing.T) {
 		files.Replace(t, c)
 		return tokenauthWith(files.Cert, files.Key, files.CA, kubeconfig)
 	}
+	proxyCA := func(path string) string {
+		files := meshtest.NewFiles(t, ca, "supervisorctl")
+		return fmt.Sprintf("[openshell.drivers.kubernetes]\nproxy_ca_bundle = %q\n[portcullis.supervisorctl]\nhttp_address = \"127.0.0.1:0\"\nlisten_address = \"127.0.0.1:0\"\n"+
+			"[portcullis.mesh]\ncert_file = %q\nkey_file = %q\nca_file = %q\n", path, files.Cert, files.Key, files.CA) + kubernetesTable(kubeconfig)
+	}
 	seed := write(t, "seed", "SUNOTASEED")
 	tests := map[string]struct {
 		daemon, text string
@@ -117,11 +122,15 @@ func TestBadFilesGiveOneLine(t *testing.T) {
 			text:   "[openshell.drivers.kubernetes]\nworkspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\n" + tokenauthWith(good.Cert, good.Key, good.CA, kubeconfig),
 			want:   []string{"portcullis.nats.urls"},
 		},
-		"no socket":           {daemon: "lifecycle", text: "[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\n" + kubernetesTable(kubeconfig), want: []string{"socket_path"}},
-		"socket path is long": {daemon: "lifecycle", text: "[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\n" + kubernetesTable(kubeconfig), args: []string{"--bind-socket", "/tmp/" + strings.Repeat("d/", 60) + "s"}, want: []string{"107"}},
-		"not TOML":            {daemon: "nswatch", text: "[portcullis", want: []string{"gateway.toml"}},
-		"settings are absent": {daemon: "nswatch", args: []string{"--config", "/nonexistent/gateway.toml"}, want: []string{"/nonexistent/gateway.toml"}},
-		"unknown flag":        {daemon: "lifecycle", args: []string{"--bind-sokcet", "x"}, want: []string{"--bind-sokcet"}},
+		"no socket":                      {daemon: "lifecycle", text: "[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\n" + kubernetesTable(kubeconfig), want: []string{"socket_path"}},
+		"socket path is long":            {daemon: "lifecycle", text: "[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\n" + kubernetesTable(kubeconfig), args: []string{"--bind-socket", "/tmp/" + strings.Repeat("d/", 60) + "s"}, want: []string{"107"}},
+		"proxy's bundle is absent":       {daemon: "supervisorctl", text: proxyCA("/nonexistent/proxy.pem"), want: []string{"proxy_ca_bundle", "/nonexistent/proxy.pem"}},
+		"proxy's bundle holds no anchor": {daemon: "supervisorctl", text: proxyCA(write(t, "proxy.pem", "x")), want: []string{"proxy_ca_bundle", "proxy.pem", "no PEM certificate"}},
+		"address to listen on":           {daemon: "lifecycle", args: []string{"--bind-address", "127.0.0.1:50061", "--bind-socket", "/run/portcullis/driver.sock"}, want: []string{"--bind-address", "--bind-socket"}},
+		"trace collector with a path":    {daemon: "nswatch", text: "[portcullis.nats]\nurls = [\"nats://127.0.0.1:4222\"]\n", args: []string{"--otlp-endpoint", "http://c/v1/traces"}, want: []string{"--otlp-endpoint"}},
+		"not TOML":                       {daemon: "nswatch", text: "[portcullis", want: []string{"gateway.toml"}},
+		"settings are absent":            {daemon: "nswatch", args: []string{"--config", "/nonexistent/gateway.toml"}, want: []string{"/nonexistent/gateway.toml"}},
+		"unknown flag":                   {daemon: "lifecycle", args: []string{"--bind-sokcet", "x"}, want: []string{"--bind-sokcet"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -131,12 +140,31 @@ func TestBadFilesGiveOneLine(t *testing.T) {
 	}
 }
 
+// TestConfigCheckKnowsWhatEndsTheStart: the rules that only one daemon has.
+func TestConfigCheckKnowsWhatEndsTheStart(t *testing.T) {
+	t.Parallel()
+	const mesh = "[portcullis.mesh]\nallow_plaintext_loopback = true\n"
+	tests := map[string]struct{ daemon, text, want string }{
+		"no socket":          {"lifecycle", mesh, "socket_path: is not set"},
+		"socket is relative": {"lifecycle", "[openshell.drivers.kubernetes]\nsocket_path = \"driver.sock\"\n", "gateway.toml:2): socket path \"driver.sock\" is relative"},
+		"operator mode without NATS": {
+			"tokenauth", "[openshell.drivers.kubernetes]\nworkspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\n" + mesh, "portcullis.nats.urls: is not set",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fails(t, test.daemon, "", []string{"config", "check", "--config", settings(t, test.text)}, test.want)
+		})
+	}
+}
+
 func TestConfigCheck(t *testing.T) {
 	t.Parallel()
 	for _, daemon := range []string{"lifecycle", "nswatch", "supervisorctl", "tokenauth"} {
 		t.Run(daemon, func(t *testing.T) {
 			t.Parallel()
-			text := "[openshell.gateway]\nanything = 1\n[openshell.drivers.kubernetes]\ngateway_id = \"team-gateway\"\n" +
+			text := "[openshell.gateway]\nanything = 1\n[openshell.drivers.kubernetes]\ngateway_id = \"team-gateway\"\nsocket_path = \"/run/portcullis/driver.sock\"\n" +
 				"[portcullis.mesh]\nallow_plaintext_loopback = true\n[portcullis.nats]\nurls = [\"nats://127.0.0.1:4222\"]\n"
 			out, err := command(t, daemon, "config", "check", "--config", settings(t, text)).CombinedOutput()
 			if err != nil {

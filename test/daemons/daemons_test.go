@@ -144,7 +144,7 @@ func TestLifecycleServesThePrivateSocket(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	conn, err := udsock.NewClient(path, udsock.DialOptions{})
+	conn, err := udsock.NewClient(path)
 	if err != nil {
 		t.Fatal(err)
 	}

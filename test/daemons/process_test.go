@@ -84,7 +84,10 @@ func settings(t *testing.T, text string) string {
 // command is the daemon with nothing of this machine's environment that it could read.
 func command(t *testing.T, daemon string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(program(t, daemon), args...)
+	// What should end by itself must not hang the test when it does not.
+	ctx, cancel := context.WithTimeout(t.Context(), 5*limit)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, program(t, daemon), args...)
 	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
 	return cmd
 }

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"github.com/portcullis-mesh/portcullis/shared/command"
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
+	"github.com/portcullis-mesh/portcullis/shared/udsock"
 )
 
 // Name is the daemon's name, in the mesh and in the settings.
@@ -25,7 +27,7 @@ type Settings struct {
 }
 
 func defaults() *Settings {
-	return &Settings{Own: Own{Config: daemon.DefaultConfig()}, Kubernetes: kubeclient.DefaultConfig()}
+	return &Settings{Own: Own{Config: daemon.DefaultConfig()}, Kubernetes: command.KubernetesDefaults(Name)}
 }
 
 // Sections implements command.Settings.
@@ -35,3 +37,17 @@ func (s *Settings) Sections() map[string]driverconf.Section {
 
 // Process implements command.Settings.
 func (s *Settings) Process() daemon.Config { return s.Own.Config }
+
+// validate demands the socket, which only this daemon serves, and the text rules of its path (contract 2.2).
+func validate(cfg *driverconf.Config, _ *Settings, report driverconf.Report) {
+	const key = "openshell.drivers.kubernetes.socket_path"
+	path := cfg.Kubernetes.SocketPath
+	if path == "" {
+		report(key, "is not set: the driver is served on a private Unix socket only, since whoever reaches it is believed"+
+			" (set it, --bind-socket or OPENSHELL_COMPUTE_DRIVER_SOCKET)")
+		return
+	}
+	if err := udsock.CheckPath(path); err != nil {
+		report(key, err.Error())
+	}
+}

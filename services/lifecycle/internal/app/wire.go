@@ -25,16 +25,12 @@ func Daemon() command.Daemon[*Settings] {
 		Name:     Name,
 		Short:    "Serve the compute driver contract to the gateway",
 		Settings: defaults,
+		Validate: validate,
 		Wire:     wire,
 	}
 }
 
 func wire(ctx context.Context, p *command.Parts[*Settings]) error {
-	path := p.Config.Kubernetes.SocketPath
-	if path == "" {
-		return errors.New("openshell.drivers.kubernetes.socket_path is not set: the driver is served on a private Unix socket only," +
-			" since whoever reaches it is believed (set it, --bind-socket or OPENSHELL_COMPUTE_DRIVER_SOCKET)")
-	}
 	if _, err := p.ConnectKubernetes(p.Settings.Kubernetes); err != nil {
 		return err
 	}
@@ -43,6 +39,7 @@ func wire(ctx context.Context, p *command.Parts[*Settings]) error {
 		return err
 	}
 	log := telemetry.Component(p.Log, "socket")
+	path := p.Config.Kubernetes.SocketPath
 	listener, err := udsock.Listen(ctx, path, udsock.Options{Log: log, Registerer: p.Registry})
 	if err != nil {
 		return err

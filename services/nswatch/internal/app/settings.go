@@ -1,6 +1,7 @@
 package app
 
 import (
+	"github.com/portcullis-mesh/portcullis/shared/command"
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
@@ -18,7 +19,7 @@ type Settings struct {
 }
 
 func defaults() *Settings {
-	s := &Settings{Own: daemon.DefaultConfig(), NATS: natsconn.DefaultConfig(), Kubernetes: kubeclient.DefaultConfig()}
+	s := &Settings{Own: daemon.DefaultConfig(), NATS: natsconn.DefaultConfig(), Kubernetes: command.KubernetesDefaults(Name)}
 	s.NATS.Required = true
 	return s
 }

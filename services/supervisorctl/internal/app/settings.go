@@ -22,7 +22,7 @@ func defaults() *Settings {
 	return &Settings{
 		Own:        command.ServerConfig{Config: daemon.DefaultConfig(), ListenAddress: "127.0.0.1:8444"},
 		Mesh:       meshrpc.DefaultConfig(),
-		Kubernetes: kubeclient.DefaultConfig(),
+		Kubernetes: command.KubernetesDefaults(Name),
 	}
 }
 

@@ -21,6 +21,10 @@ func Daemon() command.Daemon[*Settings] {
 }
 
 func wire(ctx context.Context, p *command.Parts[*Settings]) error {
+	// Each generation of a sandbox copies the bundle as it is then; one that is unusable now would let none start.
+	if _, err := p.Config.Kubernetes.ReadProxyCABundle(); err != nil {
+		return err
+	}
 	if _, err := p.ConnectKubernetes(p.Settings.Kubernetes); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func defaults() *Settings {
 	return &Settings{
 		Own:        command.ServerConfig{Config: daemon.DefaultConfig(), ListenAddress: "127.0.0.1:8443"},
 		Mesh:       meshrpc.DefaultConfig(),
-		Kubernetes: kubeclient.DefaultConfig(),
+		Kubernetes: command.KubernetesDefaults(Name),
 		NATS:       natsconn.DefaultConfig(),
 	}
 }
@@ -38,3 +38,11 @@ func (s *Settings) Sections() map[string]driverconf.Section {
 
 // Process implements command.Settings.
 func (s *Settings) Process() daemon.Config { return s.Own.Config }
+
+// validate demands NATS in operator mode: the allowlist is read from it.
+func validate(cfg *driverconf.Config, own *Settings, report driverconf.Report) {
+	if cfg.Kubernetes.WorkspaceMode == driverconf.ModeOperator && !own.NATS.Configured() {
+		report("portcullis.nats.urls", "is not set: in operator mode the allowlist is read from NATS",
+			"portcullis.nats.embedded", "openshell.drivers.kubernetes.workspace_mode")
+	}
+}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 
 	"google.golang.org/grpc"
 
@@ -18,15 +17,13 @@ func Daemon() command.Daemon[*Settings] {
 		Name:     Name,
 		Short:    "Authenticate ServiceAccount bearers",
 		Settings: defaults,
+		Validate: validate,
 		Wire:     wire,
 	}
 }
 
 func wire(ctx context.Context, p *command.Parts[*Settings]) error {
 	if p.Config.Kubernetes.WorkspaceMode == driverconf.ModeOperator {
-		if !p.Settings.NATS.Configured() {
-			return errors.New("portcullis.nats.urls is not set: in operator mode the allowlist is read from NATS")
-		}
 		if _, err := p.ConnectNATS(p.Settings.NATS); err != nil {
 			return err
 		}
