@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel"
 	"google.golang.org/grpc/grpclog"
 	"k8s.io/klog/v2"
 
@@ -54,6 +55,8 @@ type Environment struct {
 	SetGRPCLog func(grpclog.LoggerV2)
 	// SetKubeLog does the same for client-go, which would write lines of its own format.
 	SetKubeLog func(logr.Logger)
+	// SetOTelLog does the same for OpenTelemetry, which prints what its variables hold.
+	SetOTelLog func(logr.Logger, otel.ErrorHandler)
 }
 
 // System is the environment of a real process.
@@ -66,6 +69,7 @@ func System() Environment {
 		Exit:       os.Exit,
 		SetGRPCLog: grpclog.SetLoggerV2,
 		SetKubeLog: func(log logr.Logger) { klog.SetLogger(log) },
+		SetOTelLog: func(log logr.Logger, errors otel.ErrorHandler) { otel.SetLogger(log); otel.SetErrorHandler(errors) },
 	}
 }
 

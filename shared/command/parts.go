@@ -82,6 +82,10 @@ func (d Daemon[S]) prepare(cfg *driverconf.Config, own S, tracing telemetry.Conf
 		log := telemetry.Component(p.Log, "kubernetes/library")
 		env.SetKubeLog(zerologr.New(&log))
 	}
+	if env.SetOTelLog != nil {
+		log := telemetry.OTelLog{Log: telemetry.Component(p.Log, "otel/library")}
+		env.SetOTelLog(log.Logger(), log)
+	}
 	if p.Registry, err = telemetry.NewRegistry(d.Name, build); err != nil {
 		return nil, err
 	}

@@ -15,17 +15,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/portcullis-mesh/portcullis/shared/pemfile"
+	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
 // reloadEvery is how often the token and certificate files are looked at, at most. The kubelet replaces a token at
 // 80 % of its life of ten minutes or more, so two minutes at least remain.
 const reloadEvery = 5 * time.Second
-
-// Keys of log lines that only this package writes.
-const (
-	keyClient  = "client"
-	keyWarning = "warning"
-)
 
 // Clients are the two clients of a daemon, safe for concurrent use.
 type Clients struct {
@@ -68,12 +65,8 @@ func build(cfg Config, log zerolog.Logger, reg prometheus.Registerer, env enviro
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
 	}
-	server, err := url.Parse(found.Host)
-	if err != nil {
-		return nil, fmt.Errorf("kubernetes: %s: the server is not a URL", found.from)
-	}
 	b := builder{cfg: cfg, log: log, metrics: m, found: found, now: now}
-	c := &Clients{server: server, from: found.from}
+	c := &Clients{server: found.server, from: found.from}
 	if c.Calls, err = b.client(labelCalls, cfg.QPS, cfg.Burst, cfg.CallTimeout.Std()); err != nil {
 		return nil, err
 	}
@@ -89,30 +82,23 @@ func (c *Clients) Server() string { return c.server.String() }
 // From says in words where the configuration came from, for logs.
 func (c *Clients) From() string { return c.from }
 
-// Close closes the connections that nothing uses. Call it when the daemon's tasks have ended; the clients still work
-// afterwards.
-func (c *Clients) Close() {
-	c.Calls.http.CloseIdleConnections()
-	c.Watches.http.CloseIdleConnections()
-}
-
 // builder makes a Client of the parts that both have in common.
 type builder struct {
 	cfg     Config
 	log     zerolog.Logger
 	metrics *metrics
-	found   located
+	found   target
 	now     func() time.Time
 }
 
 func (b *builder) client(label string, qps float64, burst int, timeout time.Duration) (Client, error) {
 	rt, err := b.roundTripper(label)
 	if err != nil {
-		return Client{}, fmt.Errorf("kubernetes: %s: %w", b.found.from, oneLine(err))
+		return Client{}, fmt.Errorf("kubernetes: %s: %w", b.found.from, pemfile.OneLine(err))
 	}
 	c := Client{http: &http.Client{Transport: rt, Timeout: timeout}}
 	cfg := &rest.Config{
-		Host:          b.found.Host,
+		Host:          b.found.server.String(),
 		UserAgent:     b.cfg.UserAgent,
 		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeProtobuf, AcceptContentTypes: runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON},
 		RateLimiter: &throttle{
@@ -129,7 +115,7 @@ func (b *builder) client(label string, qps float64, burst int, timeout time.Dura
 		}
 	}
 	if err != nil {
-		return Client{}, fmt.Errorf("kubernetes: %s: %w", b.found.from, oneLine(err))
+		return Client{}, fmt.Errorf("kubernetes: %s: %w", b.found.from, pemfile.OneLine(err))
 	}
 	return c, nil
 }
@@ -150,28 +136,20 @@ func (b *builder) roundTripper(label string) (http.RoundTripper, error) {
 		headerTimeout = b.cfg.CallTimeout.Std()
 	}
 	wire := &rotating{
-		files: b.found.TLSClientConfig, make: newTransport(b.cfg, b.found.Proxy, headerTimeout),
+		files: b.found.tls, make: newTransport(b.cfg, b.found.proxy, headerTimeout),
 		every: reloadEvery, now: b.now, report: b.reporter(label, "certificate"),
 	}
 	if err := wire.open(); err != nil {
 		return nil, err
 	}
-	outer := &transport.Config{
-		UserAgent: b.cfg.UserAgent,
-		Impersonate: transport.ImpersonationConfig{
-			UserName: b.found.Impersonate.UserName, UID: b.found.Impersonate.UID,
-			Groups: b.found.Impersonate.Groups, Extra: b.found.Impersonate.Extra,
-		},
-	}
+	outer := &transport.Config{UserAgent: b.cfg.UserAgent, Impersonate: b.found.impersonate}
 	var rt http.RoundTripper = wire
-	if b.found.BearerTokenFile != "" {
-		token := &tokenFile{path: b.found.BearerTokenFile, next: wire, every: reloadEvery, now: b.now, report: b.reporter(label, "token")}
+	if b.found.token.set() {
+		token := &bearerAuth{source: b.found.token, next: wire, every: reloadEvery, now: b.now, report: b.reporter(label, "token")}
 		if err := token.open(); err != nil {
 			return nil, err
 		}
 		rt = token
-	} else {
-		outer.BearerToken = b.found.BearerToken
 	}
 	rt = &counted{next: rt, client: label, requests: b.metrics.requests}
 	wrapped, err := transport.HTTPWrappersForConfig(outer, rt)
@@ -188,14 +166,14 @@ func (b *builder) reporter(label, what string) func(changed bool, err error) {
 		switch {
 		case err != nil:
 			b.metrics.reloads.WithLabelValues(label, resultFailed).Inc()
-			if text := oneLine(err).Error(); text != last {
+			if text := pemfile.OneLine(err).Error(); text != last {
 				last = text
-				b.log.Warn().Err(oneLine(err)).Str(keyClient, label).
+				b.log.Warn().Err(pemfile.OneLine(err)).Str(telemetry.KeyClient, label).
 					Msgf("cannot use the %s file of the Kubernetes client; the former one stays in use", what)
 			}
 		case changed:
 			b.metrics.reloads.WithLabelValues(label, resultChanged).Inc()
-			b.log.Info().Str(keyClient, label).Msgf("the %s file of the Kubernetes client has changed and is in use", what)
+			b.log.Info().Str(telemetry.KeyClient, label).Msgf("the %s file of the Kubernetes client has changed and is in use", what)
 			last = ""
 		default:
 			last = ""

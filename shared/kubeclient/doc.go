@@ -25,7 +25,11 @@
 //  3. the files in $KUBECONFIG, merged as kubectl merges them;
 //  4. $HOME/.kube/config.
 //
-// The kubeconfig itself is read once; the files that it names are followed.
+// The kubeconfig itself is read once; the files that it names are followed. A proxy is that of proxy-url, or else of
+// HTTPS_PROXY and NO_PROXY; it may have a password. What cannot work, a port out of range or half a bundle of
+// authorities, ends the start.
+//
+// Tokens, keys and passwords are held as secret.Value or behind functions, and no error repeats them.
 //
 // Callers: every daemon that touches the cluster, in its wiring.
 package kubeclient

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
 // Values of the label client.
@@ -28,16 +30,19 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	m := &metrics{
 		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "portcullis_kube_client_throttle_wait_seconds",
+			Namespace: telemetry.Namespace, Subsystem: "kube_client",
+			Name:    "throttle_wait_seconds",
 			Help:    "Time that requests to the Kubernetes API waited for the client's own rate limit.",
 			Buckets: prometheus.DefBuckets,
 		}, []string{"client"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "portcullis_kube_client_requests_total",
+			Namespace: telemetry.Namespace, Subsystem: "kube_client",
+			Name: "requests_total",
 			Help: "Requests to the Kubernetes API by method and status code, or error when there was no answer.",
 		}, []string{"client", "method", "code"}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "portcullis_kube_client_credential_reloads_total",
+			Namespace: telemetry.Namespace, Subsystem: "kube_client",
+			Name: "credential_reloads_total",
 			Help: "Changed or unusable token and certificate files found when looking at them again.",
 		}, []string{"client", "result"}),
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/portcullis-mesh/portcullis/shared/pemfile"
 )
 
 // maxAnswer is how much of an answer is read for its reason, bytes.
@@ -21,7 +23,7 @@ func (c *Clients) Ready(ctx context.Context) error {
 	}
 	resp, err := c.Calls.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("kubernetes API could not be asked: %w", oneLine(err))
+		return fmt.Errorf("kubernetes API could not be asked: %w", pemfile.OneLine(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	switch resp.StatusCode {

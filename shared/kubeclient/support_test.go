@@ -200,7 +200,7 @@ func connect(t *testing.T, cfg Config, k kubeconfig) *harness {
 		t.Fatalf("build: %v", err)
 	}
 	h.Clients = clients
-	t.Cleanup(clients.Close)
+	t.Cleanup(func() { hangUp(clients) })
 	return h
 }
 
@@ -226,6 +226,12 @@ func (h *harness) metric(name, labels string) float64 {
 		}
 	}
 	return 0
+}
+
+// hangUp closes the connections that nothing uses, for the search for leaks.
+func hangUp(c *Clients) {
+	c.Calls.http.CloseIdleConnections()
+	c.Watches.http.CloseIdleConnections()
 }
 
 func soon(t *testing.T) context.Context {

@@ -2,51 +2,74 @@ package kubeclient
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/portcullis-mesh/portcullis/shared/pemfile"
+	"github.com/portcullis-mesh/portcullis/shared/secret"
 )
 
-// tokenFile adds the bearer token that is in a file now. client-go's own keeps a token for 50 s and does not look
-// again after a refusal.
-type tokenFile struct {
-	path   string
+// bearerAuth adds the bearer token: the one that is in the file now, or else the one of the kubeconfig. client-go's own
+// keeps a token for 50 s, does not look again after a refusal, and holds it where a formatter finds it.
+type bearerAuth struct {
+	source tokenSource
 	next   http.RoundTripper
 	every  time.Duration
 	now    func() time.Time
 	report func(changed bool, err error)
 
 	mu     sync.Mutex
-	token  string
+	token  secret.Value
 	looked time.Time
 }
 
 // open reads for the first time; here a bad file is an error.
-func (f *tokenFile) open() error {
-	token, err := readToken(f.path)
-	f.token, f.looked = token, f.now()
+func (f *bearerAuth) open() error {
+	f.looked = f.now()
+	if f.source.path == "" {
+		f.token = f.source.inline
+		return nil
+	}
+	var err error
+	f.token, err = readToken(f.source.path)
 	return err
 }
 
-func readToken(path string) (string, error) {
-	content, err := readFile(path)
+func readToken(path string) (secret.Value, error) {
+	file := pemfile.File{Key: "bearer token", Path: path}
+	content, err := file.Read(pemfile.Max)
 	if err != nil {
-		return "", fmt.Errorf("bearer token: %w", err)
+		return secret.Value{}, err
 	}
-	token := bytes.TrimSpace(content)
+	defer clear(content)
+	token, err := parseToken(content)
+	if err != nil {
+		return secret.Value{}, fmt.Errorf("%s %w", file, err)
+	}
+	return token, nil
+}
+
+// parseToken allows white space around the token. What no header can carry would fail every request.
+func parseToken(text []byte) (secret.Value, error) {
+	token := bytes.TrimSpace(text)
+	if len(token) == 0 {
+		return secret.Value{}, errors.New("is empty")
+	}
 	for _, b := range token {
 		if b <= ' ' || b > '~' {
-			return "", fmt.Errorf("bearer token: %s holds more than a token", path)
+			return secret.Value{}, errors.New("holds more than a token: it must be one word of ASCII")
 		}
 	}
-	return string(token), nil
+	return secret.New(token), nil
 }
 
 // RoundTrip fulfils http.RoundTripper. A request that is refused with 401 is sent once more when the file meanwhile
 // holds another token: it was refused before it did anything.
-func (f *tokenFile) RoundTrip(req *http.Request) (*http.Response, error) {
+func (f *bearerAuth) RoundTrip(req *http.Request) (*http.Response, error) {
 	token := f.current(f.every)
 	resp, err := f.next.RoundTrip(withToken(req, token))
 	if err != nil || resp.StatusCode != http.StatusUnauthorized {
@@ -54,7 +77,7 @@ func (f *tokenFile) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	fresh := f.current(0)
 	again, ok := replay(req)
-	if fresh == token || !ok {
+	if fresh.Equal(token) || !ok {
 		return resp, nil
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
@@ -63,19 +86,19 @@ func (f *tokenFile) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections passes on.
-func (f *tokenFile) CloseIdleConnections() { closeIdle(f.next) }
+func (f *bearerAuth) CloseIdleConnections() { closeIdle(f.next) }
 
 // current returns the token as of at most maxAge ago. When the file cannot be read the last token is used on.
-func (f *tokenFile) current(maxAge time.Duration) string {
+func (f *bearerAuth) current(maxAge time.Duration) secret.Value {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
-	if now.Sub(f.looked) < maxAge {
+	if f.source.path == "" || now.Sub(f.looked) < maxAge {
 		return f.token
 	}
 	f.looked = now
-	token, err := readToken(f.path)
-	changed := err == nil && token != f.token
+	token, err := readToken(f.source.path)
+	changed := err == nil && !token.Equal(f.token)
 	if changed {
 		f.token = token
 	}
@@ -83,10 +106,13 @@ func (f *tokenFile) current(maxAge time.Duration) string {
 	return f.token
 }
 
-// withToken copies the request, as a RoundTripper must not change the one it was given.
-func withToken(req *http.Request, token string) *http.Request {
+// withToken copies the request, as a RoundTripper must not change the one it was given. The token is exposed into the
+// header that carries it.
+func withToken(req *http.Request, token secret.Value) *http.Request {
+	exposed := token.Expose()
+	defer clear(exposed)
 	clone := req.Clone(req.Context())
-	clone.Header.Set("Authorization", "Bearer "+token)
+	clone.Header.Set("Authorization", "Bearer "+string(exposed))
 	return clone
 }
 

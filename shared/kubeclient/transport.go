@@ -10,7 +10,6 @@ import (
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/rest"
 )
 
 const (
@@ -26,7 +25,7 @@ const (
 // on one connection, looks at the files every five minutes from a goroutine that nobody stops, and takes its ping
 // settings from the environment only.
 type rotating struct {
-	files  rest.TLSClientConfig
+	files  tlsSources
 	make   func(*tls.Config) (*http.Transport, error)
 	every  time.Duration
 	now    func() time.Time
@@ -40,7 +39,7 @@ type rotating struct {
 
 // open loads for the first time; here a bad file is an error.
 func (r *rotating) open() error {
-	content, err := readTLS(r.files)
+	content, err := r.files.read()
 	if err != nil {
 		return err
 	}
@@ -49,7 +48,7 @@ func (r *rotating) open() error {
 
 // adopt is called with the lock held, or before anyone else has r.
 func (r *rotating) adopt(content tlsBytes, sum [sha256.Size]byte) error {
-	cfg, err := content.config(r.files)
+	cfg, err := r.files.config(content)
 	if err != nil {
 		return err
 	}
@@ -84,7 +83,7 @@ func (r *rotating) transport() *http.Transport {
 		return r.current
 	}
 	r.looked = now
-	content, err := readTLS(r.files)
+	content, err := r.files.read()
 	if err == nil {
 		sum := content.sum()
 		if sum == r.sum {

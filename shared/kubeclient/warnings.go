@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/rs/zerolog"
+
+	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
 // maxWarnings bounds the memory of warnings that were logged.
@@ -32,5 +34,5 @@ func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, code int, _
 		w.seen = map[string]bool{}
 	}
 	w.seen[text] = true
-	w.log.Warn().Str(keyWarning, text).Msg("the Kubernetes API server warns")
+	w.log.Warn().Str(telemetry.KeyWarning, text).Msg("the Kubernetes API server warns")
 }

@@ -4,19 +4,14 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"syscall"
 	"time"
+
+	"github.com/portcullis-mesh/portcullis/shared/pemfile"
 )
 
-// maxFileBytes bounds a certificate, key or CA file. The largest sensible bundle is a
-// fraction of it.
-const maxFileBytes = 1 << 20
+// maxFileBytes bounds a certificate, key or CA file.
+const maxFileBytes = pemfile.Max
 
 // material is one complete, checked set of what proves our identity and whom we
 // trust.
@@ -43,30 +38,33 @@ func (m *material) same(chain tls.Certificate, roots *x509.CertPool) bool {
 // would accept them at the instant now, at either end of a connection, as this daemon.
 // Errors name the setting and the file and quote no key.
 func load(cfg Config, daemon string, now time.Time) (*material, error) {
-	certPEM, err := readFile("cert_file", cfg.CertFile)
+	certFile := pemfile.File{Key: "cert_file", Path: cfg.CertFile}
+	keyFile := pemfile.File{Key: "key_file", Path: cfg.KeyFile}
+	caFile := pemfile.File{Key: "ca_file", Path: cfg.CAFile}
+	certPEM, err := certFile.Read(maxFileBytes)
 	if err != nil {
 		return nil, err
 	}
-	chain, err := parseCertificates("cert_file", cfg.CertFile, certPEM)
+	chain, err := pemfile.Certificates(certPEM)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", certFile, err)
 	}
-	keyPEM, err := readFile("key_file", cfg.KeyFile)
+	keyPEM, err := keyFile.Read(maxFileBytes)
 	if err != nil {
 		return nil, err
 	}
 	defer clear(keyPEM)
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("key_file %q does not serve with cert_file %q: %w", cfg.KeyFile, cfg.CertFile, err)
+		return nil, fmt.Errorf("%s does not serve with %s: %w", keyFile, certFile, err)
 	}
-	caPEM, err := readFile("ca_file", cfg.CAFile)
+	caPEM, err := caFile.Read(maxFileBytes)
 	if err != nil {
 		return nil, err
 	}
-	authorities, err := parseCertificates("ca_file", cfg.CAFile, caPEM)
+	authorities, err := pemfile.Certificates(caPEM)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", caFile, err)
 	}
 	m := &material{chain: pair, leaf: chain[0], roots: x509.NewCertPool()}
 	for i, ca := range authorities {
@@ -117,65 +115,4 @@ func validAt(leaf *x509.Certificate, now time.Time) error {
 		return fmt.Errorf("the certificate expired at %s", leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return nil
-}
-
-// readFile refuses everything but a regular file of moderate size: a named pipe would
-// hang the daemon, hence O_NONBLOCK. Symlinks are followed, as Secret volumes consist of them.
-func readFile(key, path string) ([]byte, error) {
-	explain := func(err error) error {
-		var cause *fs.PathError
-		if errors.As(err, &cause) {
-			err = cause.Err
-		}
-		return fmt.Errorf("%s %q: %w", key, path, err)
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, explain(err)
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, explain(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s %q is not a regular file", key, path)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err != nil {
-		return nil, explain(err)
-	}
-	if len(text) > maxFileBytes {
-		return nil, fmt.Errorf("%s %q is larger than %d bytes", key, path, maxFileBytes)
-	}
-	return text, nil
-}
-
-// parseCertificates wants every certificate block whole. The standard library skips a
-// block that is cut off or mangled, which would silently shorten a chain or a list of
-// authorities.
-func parseCertificates(key, path string, text []byte) ([]*x509.Certificate, error) {
-	const begin = "-----BEGIN CERTIFICATE-----"
-	announced := bytes.Count(text, []byte(begin))
-	var found []*x509.Certificate
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		if len(block.Headers) > 0 {
-			return nil, fmt.Errorf("%s %q: certificate %d has PEM headers, which are not allowed", key, path, len(found)+1)
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("%s %q: certificate %d does not parse: %w", key, path, len(found)+1, err)
-		}
-		found = append(found, cert)
-	}
-	if len(found) != announced {
-		return nil, fmt.Errorf("%s %q: %d of %d PEM certificates are cut off or mangled", key, path, announced-len(found), announced)
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("%s %q holds no PEM certificate", key, path)
-	}
-	return found, nil
 }

@@ -16,13 +16,6 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
-// Keys of log lines that only this package writes. In a line about an error, telemetry.KeyCount is how many of its
-// kind were not logged since the last.
-const (
-	keyGeneration = "generation"
-	keyKind       = "kind"
-)
-
 // Conn keeps the connection. Make it with New; all methods are safe for concurrent use.
 type Conn struct {
 	cfg     Config
@@ -95,7 +88,7 @@ func (c *Conn) serve(ctx context.Context) (lasted bool) {
 	if s.Generation > 1 {
 		c.metrics.reconnects.Inc()
 	}
-	c.log.Info().Str(telemetry.KeyEndpoint, l.server).Uint64(keyGeneration, s.Generation).Msg("connected to NATS")
+	c.log.Info().Str(telemetry.KeyEndpoint, l.server).Uint64(telemetry.KeyGeneration, s.Generation).Msg("connected to NATS")
 	select {
 	case <-ctx.Done():
 		c.drain(l)
@@ -125,7 +118,8 @@ func (c *Conn) drain(l *link) {
 	c.log.Info().Str(telemetry.KeyEndpoint, l.server).Msg("disconnected from NATS")
 }
 
-// fault counts an error and logs it, unless its kind was logged a moment ago.
+// fault counts an error and logs it, unless its kind was logged a moment ago. The count in the line is how many of its
+// kind were not logged since the last.
 func (c *Conn) fault(err error, what string) {
 	k := classify(err)
 	c.metrics.errors.WithLabelValues(string(k)).Inc()
@@ -133,7 +127,7 @@ func (c *Conn) fault(err error, what string) {
 	if !ok {
 		return
 	}
-	line := c.log.Warn().Err(err).Str(keyKind, string(k))
+	line := c.log.Warn().Err(err).Str(telemetry.KeyKind, string(k))
 	if held > 0 {
 		line = line.Int(telemetry.KeyCount, held)
 	}

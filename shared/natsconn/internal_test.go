@@ -7,13 +7,19 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/portcullis-mesh/portcullis/shared/pemfile"
 )
 
 func TestClassify(t *testing.T) {
@@ -45,7 +51,7 @@ func TestClassify(t *testing.T) {
 		{nats.ErrDrainTimeout, kindDrain},
 		{errors.New("something new"), kindOther},
 	} {
-		if got := classify(oneLine(c.err)); got != c.want {
+		if got := classify(pemfile.OneLine(c.err)); got != c.want {
 			t.Errorf("%v: %s, want %s", c.err, got, c.want)
 		}
 		if !slices.Contains(kinds, c.want) {
@@ -106,5 +112,50 @@ func TestBackoffGrowsIsJitteredAndNeverEnds(t *testing.T) {
 	wait.Reset()
 	if again := wait.NextBackOff(); again > limit/2 {
 		t.Errorf("wait after a reset %s, want about the first", again)
+	}
+}
+
+// TestMaterialShowsNoSecret formats what a round of connection attempts holds, in every way that could reach a log.
+func TestMaterialShowsNoSecret(t *testing.T) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := pair.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const token = "eyJhunter2.eyJhunter2.hunter2"
+	cfg := DefaultConfig()
+	cfg.CredsFile = filepath.Join(t.TempDir(), "creds")
+	content := "-----BEGIN NATS USER JWT-----\n" + token + "\n------END NATS USER JWT------\n\n" +
+		"-----BEGIN USER NKEY SEED-----\n" + string(seed) + "\n------END USER NKEY SEED------\n"
+	if err := os.WriteFile(cfg.CredsFile, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := cfg.loadFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := m.token(); err != nil || got != token {
+		t.Errorf("token %q, %v", got, err)
+	}
+	signature, err := m.sign([]byte("nonce"))
+	if err != nil || pair.Verify([]byte("nonce"), signature) != nil {
+		t.Errorf("the signature does not verify: %v", err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
+		for _, holder := range []any{m, *m} {
+			text := fmt.Sprintf(verb, holder)
+			for _, secret := range []string{token, string(seed), fmt.Sprintf("%x", seed), fmt.Sprint(seed), fmt.Sprintf("%x", token)} {
+				if strings.Contains(text, secret) {
+					t.Errorf("%s shows a secret: %s", verb, text)
+				}
+			}
+		}
+	}
+	m.wipe()
+	if _, err := m.sign([]byte("nonce")); err == nil || m.identity() != nil {
+		t.Error("the seed survives the wipe")
 	}
 }

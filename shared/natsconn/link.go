@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/portcullis-mesh/portcullis/shared/pemfile"
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
@@ -55,7 +56,7 @@ func (l *link) noteRefusal(err error) {
 func (c *Conn) connect(ctx context.Context) (*link, error) {
 	files, err := c.cfg.loadFiles()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errFiles, oneLine(err))
+		return nil, fmt.Errorf("%w: %w", errFiles, pemfile.OneLine(err))
 	}
 	defer files.wipe()
 	servers := slices.Clone(c.cfg.servers())
@@ -72,7 +73,7 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 		}
 		reasons = append(reasons, fmt.Errorf("%s: %w", server, err))
 	}
-	return nil, oneLine(errors.Join(reasons...))
+	return nil, pemfile.OneLine(errors.Join(reasons...))
 }
 
 // attempt makes one connection to one server. The end of ctx aborts it at once.
@@ -181,13 +182,3 @@ func (a *abortable) release() {
 		a.stop()
 	}
 }
-
-// oneLine joins the lines of a joined error: a readiness reason and a log field are one line.
-func oneLine(err error) error {
-	return lineError{err}
-}
-
-type lineError struct{ error }
-
-func (e lineError) Error() string { return strings.ReplaceAll(e.error.Error(), "\n", "; ") }
-func (e lineError) Unwrap() error { return e.error }

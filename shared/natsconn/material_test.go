@@ -41,14 +41,14 @@ func TestBrokenFiles(t *testing.T) {
 		text    string
 	}{
 		{"absent authority", "ca_file", nil, "no such file"},
-		{"empty authority", "ca_file", []byte("\n"), "is empty"},
+		{"empty authority", "ca_file", []byte("\n"), "holds no PEM certificate"},
 		{"authority that is no PEM", "ca_file", []byte("hello"), "holds no PEM certificate"},
 		{"authority that is a key", "ca_file", otherKey, "holds no PEM certificate"},
-		{"malformed authority", "ca_file", badCert, "certificate 1 is malformed"},
-		{"second authority malformed", "ca_file", append(bytes.Clone(other.PEM()), "-----BEGIN CERTIFICATE-----\n???\n-----END CERTIFICATE-----\n"...), "of which 1 are malformed"},
+		{"malformed authority", "ca_file", badCert, "certificate 1 does not parse"},
+		{"second authority malformed", "ca_file", append(bytes.Clone(other.PEM()), "-----BEGIN CERTIFICATE-----\n???\n-----END CERTIFICATE-----\n"...), "1 of 2 PEM certificates are cut off or mangled"},
 		{"huge authority", "ca_file", bytes.Repeat([]byte("x"), 1<<20+1), "larger than"},
 		{"absent certificate", "cert_file", nil, "no such file"},
-		{"certificate that is no PEM", "cert_file", []byte("hello"), "failed to find any PEM"},
+		{"certificate that is no PEM", "cert_file", []byte("hello"), "holds no PEM certificate"},
 		{"absent key", "key_file", nil, "no such file"},
 		{"key of another certificate", "key_file", otherKey, "does not match"},
 		{"absent credentials", "creds_file", nil, "no such file"},

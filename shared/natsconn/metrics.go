@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
 type metrics struct {
@@ -22,19 +24,23 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	m := &metrics{
 		connected: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "portcullis_nats_connected",
+			Namespace: telemetry.Namespace, Subsystem: Section,
+			Name: "connected",
 			Help: "Whether there is a connection to NATS now (1) or not (0).",
 		}),
 		connections: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "portcullis_nats_connect_attempts_total",
+			Namespace: telemetry.Namespace, Subsystem: Section,
+			Name: "connect_attempts_total",
 			Help: "Attempts to connect to a NATS server.",
 		}),
 		reconnects: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "portcullis_nats_reconnects_total",
+			Namespace: telemetry.Namespace, Subsystem: Section,
+			Name: "reconnects_total",
 			Help: "Connections to NATS established after the first one.",
 		}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "portcullis_nats_errors_total",
+			Namespace: telemetry.Namespace, Subsystem: Section,
+			Name: "errors_total",
 			Help: "Errors of the NATS connection by kind.",
 		}, []string{"kind"}),
 	}

@@ -33,6 +33,15 @@ const (
 	// KeyDurationMS is elapsed time in milliseconds, with fraction.
 	KeyDurationMS = "duration_ms"
 
+	// KeyKind is the class of an error, as the label of its metric.
+	KeyKind = "kind"
+	// KeyGeneration counts the connections to a server that one process has made.
+	KeyGeneration = "generation"
+	// KeyClient says which of several clients of one server: calls or watches.
+	KeyClient = "client"
+	// KeyWarning is the text of a warning that a server sent.
+	KeyWarning = "warning"
+
 	// KeyTask is the name of a task of a task group.
 	KeyTask = "task"
 	// KeyStack is the stack of a goroutine that panicked.

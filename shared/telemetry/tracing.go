@@ -3,21 +3,32 @@ package telemetry
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"os"
+	"time"
 
 	"github.com/rs/zerolog"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/portcullis-mesh/portcullis/shared/pemfile"
+)
+
+// Limits of what is kept for the export, and how long it waits for company. They are the SDK's own defaults.
+const (
+	maxQueue     = 2048 // spans
+	maxBatch     = 512  // spans
+	exportDelay  = 5 * time.Second
+	maxSpanItems = 128     // attributes, events and links each
+	maxValue     = 4 << 10 // bytes of one attribute
 )
 
 // Tracing is the tracer provider of a daemon with its export.
@@ -28,6 +39,7 @@ type Tracing struct {
 	cfg      Config
 	endpoint endpoint
 	creds    credentials.TransportCredentials
+	resource *resourcepb.Resource
 	log      zerolog.Logger
 	sdk      *sdktrace.TracerProvider // nil when nothing is exported
 	attached chan struct{}            // closed when spans reach the export
@@ -37,13 +49,13 @@ type Tracing struct {
 // while Run runs are exported, others are dropped. With no endpoint the provider records nothing and
 // passes the caller's trace context on.
 //
-// It fails when the endpoint is malformed or the CA file cannot be read or holds
-// no certificate. A collector that cannot be reached is not an error: Run logs it
+// It fails when the endpoint is malformed or the CA file cannot be read or is not
+// sound from its first to its last certificate. A collector that cannot be reached is not an error: Run logs it
 // once when it begins and once when it ends.
 //
-// The OpenTelemetry libraries read some OTEL_ environment variables on their own;
-// OTEL_EXPORTER_OTLP_HEADERS, OTEL_RESOURCE_ATTRIBUTES, the span limits and the batch
-// delay and sizes take effect; endpoint, TLS, sampler and timeouts do not.
+// No OTEL_ environment variable changes what is recorded, nor where it goes and with
+// what. The OpenTelemetry libraries look at some of them all the same and report
+// those that are malformed: see [OTelLog].
 func NewTracing(cfg Config, daemon string, build Build, log zerolog.Logger) (*Tracing, error) {
 	to, err := parseEndpoint(cfg.OTLPEndpoint)
 	if err != nil {
@@ -56,16 +68,26 @@ func NewTracing(cfg Config, daemon string, build Build, log zerolog.Logger) (*Tr
 	if t.creds, err = transport(to, cfg.OTLPCAFile); err != nil {
 		return nil, err
 	}
+	// Names of the OpenTelemetry semantic conventions for resources.
+	t.resource = &resourcepb.Resource{Attributes: []*commonpb.KeyValue{
+		text("service.namespace", Namespace),
+		text("service.name", Namespace+"-"+daemon),
+		text("service.version", build.Version),
+	}}
+	// What an option sets here, no variable does.
 	t.sdk = sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(cfg.TraceSampleRatio))),
-		sdktrace.WithResource(resource.NewSchemaless(
-			// Names of the OpenTelemetry semantic conventions for resources.
-			attribute.String("service.namespace", Namespace),
-			attribute.String("service.name", Namespace+"-"+daemon),
-			attribute.String("service.version", build.Version),
-		)),
+		sdktrace.WithResource(resource.Empty()), // the export states its own
+		sdktrace.WithRawSpanLimits(sdktrace.SpanLimits{
+			AttributeValueLengthLimit: maxValue, AttributeCountLimit: maxSpanItems, EventCountLimit: maxSpanItems,
+			LinkCountLimit: maxSpanItems, AttributePerEventCountLimit: maxSpanItems, AttributePerLinkCountLimit: maxSpanItems,
+		}),
 	)
 	return t, nil
+}
+
+func text(key, value string) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
 }
 
 func transport(to endpoint, caFile string) (credentials.TransportCredentials, error) {
@@ -74,14 +96,11 @@ func transport(to endpoint, caFile string) (credentials.TransportCredentials, er
 	}
 	settings := &tls.Config{MinVersion: tls.VersionTLS12}
 	if caFile != "" {
-		pem, err := os.ReadFile(caFile)
+		pool, err := pemfile.File{Key: "portcullis.telemetry.otlp_ca_file", Path: caFile}.Pool()
 		if err != nil {
-			return nil, fmt.Errorf("read otlp_ca_file: %w", err)
+			return nil, err
 		}
-		settings.RootCAs = x509.NewCertPool()
-		if !settings.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("otlp_ca_file %s holds no PEM certificate: put the collector's CA there", caFile)
-		}
+		settings.RootCAs = pool
 	}
 	return credentials.NewTLS(settings), nil
 }
@@ -109,15 +128,16 @@ func (t *Tracing) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	conn, err := grpc.NewClient(t.endpoint.target, grpc.WithTransportCredentials(t.creds))
+	// No proxy: grpc would take one from the environment and print its address, password and all, when it is malformed.
+	conn, err := grpc.NewClient(t.endpoint.target, grpc.WithTransportCredentials(t.creds), grpc.WithNoProxy(),
+		grpc.WithDefaultServiceConfig(retryPolicy), grpc.WithDisableServiceConfig())
 	if err != nil {
 		return fmt.Errorf("set up the export of traces to %s: %w", t.endpoint.target, err)
 	}
 	defer func() { _ = conn.Close() }() // nothing is in flight any more
 
 	lifetime := context.WithoutCancel(ctx)
-	otlp, err := otlptracegrpc.New(lifetime,
-		otlptracegrpc.WithGRPCConn(conn), otlptracegrpc.WithTimeout(t.cfg.OTLPTimeout.Std()))
+	otlp, err := otlptrace.New(lifetime, &collector{conn: conn, timeout: t.cfg.OTLPTimeout.Std(), resource: t.resource})
 	if err != nil {
 		return fmt.Errorf("set up the export of traces to %s: %w", t.endpoint.target, err)
 	}
@@ -125,7 +145,8 @@ func (t *Tracing) Run(ctx context.Context) error {
 	defer abort()
 	t.sdk.RegisterSpanProcessor(sdktrace.NewBatchSpanProcessor(
 		&reportingExporter{SpanExporter: otlp, ctx: exportCtx, log: t.log.With().Str(KeyEndpoint, t.endpoint.target).Logger()},
-		sdktrace.WithExportTimeout(t.cfg.OTLPTimeout.Std())))
+		sdktrace.WithExportTimeout(t.cfg.OTLPTimeout.Std()), sdktrace.WithMaxQueueSize(maxQueue),
+		sdktrace.WithMaxExportBatchSize(maxBatch), sdktrace.WithBatchTimeout(exportDelay)))
 	close(t.attached)
 
 	<-ctx.Done()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,26 +25,28 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/natsconn/certtest"
+	"github.com/portcullis-mesh/portcullis/shared/pemfile"
 )
 
 // patience bounds waits for things that should come at once.
 const patience = 30 * time.Second
 
-// collector is a gRPC server that takes any call as an export. The request is read
+// fakeCollector is a gRPC server that takes any call as an export. The request is read
 // into an empty message, whose unknown fields are then the bytes on the wire.
-type collector struct {
+type fakeCollector struct {
 	address  string
 	requests chan []byte
 	answer   func(context.Context) error
 }
 
-func startCollector(t *testing.T, answer func(context.Context) error, options ...grpc.ServerOption) *collector {
+func startCollector(t *testing.T, answer func(context.Context) error, options ...grpc.ServerOption) *fakeCollector {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &collector{address: listener.Addr().String(), requests: make(chan []byte, 100), answer: answer}
+	c := &fakeCollector{address: listener.Addr().String(), requests: make(chan []byte, 100), answer: answer}
 	server := grpc.NewServer(append(options, grpc.UnknownServiceHandler(c.serve))...)
 	done := make(chan struct{})
 	go func() {
@@ -57,7 +60,7 @@ func startCollector(t *testing.T, answer func(context.Context) error, options ..
 	return c
 }
 
-func (c *collector) serve(_ any, stream grpc.ServerStream) error {
+func (c *fakeCollector) serve(_ any, stream grpc.ServerStream) error {
 	request := &emptypb.Empty{}
 	if err := stream.RecvMsg(request); err != nil {
 		return err
@@ -256,6 +259,18 @@ func TestNoExportPassesContextOn(t *testing.T) {
 }
 
 func TestNewTracingErrors(t *testing.T) {
+	dir := t.TempDir()
+	pipe, huge, half := filepath.Join(dir, "pipe"), filepath.Join(dir, "huge"), filepath.Join(dir, "half")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(huge, make([]byte, pemfile.Max+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := append(certtest.New(t, "collector").PEM(), "-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n"...)
+	if err := os.WriteFile(half, broken, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	if err := os.WriteFile(empty, []byte("not a certificate"), 0o600); err != nil {
 		t.Fatal(err)
@@ -266,8 +281,13 @@ func TestNewTracingErrors(t *testing.T) {
 		want   string
 	}{
 		{"endpoint", func(c *Config) { c.OTLPEndpoint = "collector" }, "otlp_endpoint must begin with https://"},
-		{"ca missing", func(c *Config) { c.OTLPCAFile = empty + ".gone" }, "read otlp_ca_file: open " + empty + ".gone: no such file"},
-		{"ca empty", func(c *Config) { c.OTLPCAFile = empty }, "otlp_ca_file " + empty + " holds no PEM certificate"},
+		{"ca missing", func(c *Config) { c.OTLPCAFile = empty + ".gone" }, `portcullis.telemetry.otlp_ca_file "` + empty + `.gone": no such file`},
+		{"ca without end", func(c *Config) { c.OTLPCAFile = "/dev/zero" }, `portcullis.telemetry.otlp_ca_file "/dev/zero" is not a regular file`},
+		{"ca in a pipe", func(c *Config) { c.OTLPCAFile = pipe }, `portcullis.telemetry.otlp_ca_file "` + pipe + `" is not a regular file`},
+		{"ca is a directory", func(c *Config) { c.OTLPCAFile = filepath.Dir(pipe) }, `portcullis.telemetry.otlp_ca_file "` + filepath.Dir(pipe) + `" is not a regular file`},
+		{"ca too large", func(c *Config) { c.OTLPCAFile = huge }, `portcullis.telemetry.otlp_ca_file "` + huge + `" is larger than`},
+		{"ca half sound", func(c *Config) { c.OTLPCAFile = half }, `portcullis.telemetry.otlp_ca_file "` + half + `": certificate 2 does not parse`},
+		{"ca empty", func(c *Config) { c.OTLPCAFile = empty }, `portcullis.telemetry.otlp_ca_file "` + empty + `": it holds no PEM certificate`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := validConfig()

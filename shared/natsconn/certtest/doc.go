@@ -4,5 +4,5 @@
 // only where the test says. Rotation is a second Issue over the same paths: files are replaced by rename, as a
 // mounted Secret would be, so that a reader sees the old or the new file and never half of one.
 //
-// Callers: the tests of natsconn, its sub-packages and kubeclient. Production code must not import it.
+// Callers: the tests of natsconn, its sub-packages, kubeclient, pemfile and telemetry. Production code must not import it.
 package certtest

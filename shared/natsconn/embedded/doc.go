@@ -7,6 +7,7 @@
 //   - What is acknowledged is on disk: every write is synced first.
 //   - It listens on loopback, or elsewhere only with TLS 1.3 and client identities.
 //   - The store is private: directories are made with mode 0700.
+//   - A daemon whose server cannot run does not start: Claim takes the store and tries the address in the wiring.
 //   - Run returns only when the server has shut down and the lock is free.
 //
 // It has one replica and dies with its daemon. Several nodes, or a broker that must outlive an upgrade of the daemon,

@@ -278,6 +278,10 @@ func TestFailedStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	const storeKey, listenKey = "portcullis.nats.embedded_store_dir: ", "portcullis.nats.embedded_listen: "
+	files := certtest.New(t, "mesh").Issue(t.TempDir(), "server")
+	inUse := valid(t)
+	start(t, inUse)
 	file := filepath.Join(t.TempDir(), "file")
 	certtest.Replace(t, file, []byte("x"))
 	link := filepath.Join(t.TempDir(), "link")
@@ -287,18 +291,25 @@ func TestFailedStart(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		spoil func(c *embedded.Config)
+		key   string
 		text  string
 	}{
-		{"port taken", func(c *embedded.Config) { c.Listen = taken.Addr().String() }, "address already in use"},
-		{"store is a file", func(c *embedded.Config) { c.StoreDir = file }, "not a directory"},
-		{"store is a link", func(c *embedded.Config) { c.StoreDir = link }, "not a directory"},
-		{"store of another user", func(c *embedded.Config) { c.StoreDir = foreignDirectory(t) }, "belongs to user"},
+		{"port taken", func(c *embedded.Config) { c.Listen = taken.Addr().String() }, listenKey, "address already in use"},
+		{"address of another machine", func(c *embedded.Config) {
+			c.Listen, c.CertFile, c.KeyFile, c.ClientCAFile = "192.0.2.1:4222", files.Cert, files.Key, files.CA
+		}, listenKey, "cannot assign requested address"},
+		{"store is a file", func(c *embedded.Config) { c.StoreDir = file }, storeKey, "not a directory"},
+		{"store below a file", func(c *embedded.Config) { c.StoreDir = filepath.Join(file, "nats") }, storeKey, "not a directory"},
+		{"store is a link", func(c *embedded.Config) { c.StoreDir = link }, storeKey, "not a directory"},
+		{"store where none can be", func(c *embedded.Config) { c.StoreDir = "/proc/nats" }, storeKey, "make store directory"},
+		{"store of another user", func(c *embedded.Config) { c.StoreDir = foreignDirectory(t) }, storeKey, "belongs to user"},
+		{"store in use", func(c *embedded.Config) { c.StoreDir = inUse.StoreDir }, storeKey, "another server is using it"},
 		{"server's directory is a file", func(c *embedded.Config) {
 			if err := os.MkdirAll(c.StoreDir, 0o700); err != nil {
 				t.Fatal(err)
 			}
 			certtest.Replace(t, filepath.Join(c.StoreDir, "jetstream"), []byte("x"))
-		}, "JetStream"},
+		}, storeKey, "JetStream"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := valid(t)
@@ -307,9 +318,10 @@ func TestFailedStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = server.Run(t.Context())
-			if err == nil || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("run: %v, want one line with %q", err, c.text)
+			for what, err := range map[string]error{"claim": server.Claim(t.Context()), "run": server.Run(t.Context())} {
+				if err == nil || !strings.HasPrefix(err.Error(), c.key) || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("%s: %v, want one line with %s and %q", what, err, c.key, c.text)
+				}
 			}
 			if server.Ready(t.Context()) == nil {
 				t.Error("ready after a failed start")

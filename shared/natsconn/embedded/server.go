@@ -19,12 +19,13 @@ type Server struct {
 	started   atomic.Bool
 	listening chan struct{}
 
-	mu   sync.Mutex
-	nats *natsserver.Server // nil unless it takes connections
-	url  string
+	mu      sync.Mutex
+	nats    *natsserver.Server // nil unless it takes connections
+	url     string
+	release func() // gives the store back; nil unless it is claimed
 }
 
-// New checks the settings and reads the TLS files. It starts nothing and does not touch the store.
+// New checks the settings and reads the TLS files. It starts nothing and does not touch the store: Claim does.
 func New(cfg Config, log zerolog.Logger) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("embedded NATS server: %w", err)
@@ -39,12 +40,16 @@ func New(cfg Config, log zerolog.Logger) (*Server, error) {
 	return s, nil
 }
 
-// Run serves until ctx ends and returns nil then; any other end is an error: a store that is in use, a port that is
-// taken, a store that cannot be read. A Server runs once.
+// Run serves until ctx ends and returns nil then; any other end is an error: what Claim returns if it was not called
+// before, a port that was taken since, a store that cannot be read. A Server runs once.
 func (s *Server) Run(ctx context.Context) error {
 	if !s.started.CompareAndSwap(false, true) {
 		return errors.New("embedded NATS server: it was started twice")
 	}
+	if err := s.Claim(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
 	if err := s.run(ctx); err != nil {
 		return fmt.Errorf("embedded NATS server: %w", err)
 	}
@@ -52,11 +57,6 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 func (s *Server) run(ctx context.Context) error {
-	release, err := claim(s.cfg.StoreDir)
-	if err != nil {
-		return err
-	}
-	defer release()
 	srv, err := natsserver.NewServer(s.options())
 	if err != nil {
 		return err

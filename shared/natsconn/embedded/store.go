@@ -16,13 +16,16 @@ const lockName = "portcullis.lock"
 // errStoreInUse is in the error of a start on a store that another server holds.
 var errStoreInUse = errors.New("another server is using it")
 
-// claim makes the store directory private and locks it. The lock is the kernel's: it ends with the file or the
+// lockStore makes the store directory private and locks it. The lock is the kernel's: it ends with the file or the
 // process, whatever way that dies.
-func claim(dir string) (release func(), err error) {
+func lockStore(dir string) (release func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make store directory: %w", err)
 	}
 	if err := secure(dir); err != nil {
+		return nil, err
+	}
+	if err := usable(filepath.Join(dir, "jetstream")); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(dir, lockName)
@@ -38,6 +41,24 @@ func claim(dir string) (release func(), err error) {
 		return nil, fmt.Errorf("lock store %s: %w", dir, err)
 	}
 	return func() { _ = file.Close() }, nil
+}
+
+// usable looks at the directory that the server makes in the store. What else is in its place, the server would report
+// only once the daemon runs.
+func usable(dir string) error {
+	info, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look at the JetStream directory: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory, so JetStream cannot use the store", dir)
+	}
+	if err := unix.Access(dir, unix.R_OK|unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("JetStream cannot use %s: %w", dir, err)
+	}
+	return nil
 }
 
 // secure takes rights from group and others. A directory of another user (a volume's root, say) is refused: its owner

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/portcullis-mesh/portcullis/shared/natsconn/internal/identityfile"
+	"github.com/portcullis-mesh/portcullis/shared/pemfile"
 )
 
 // reloadEvery bounds how often a handshake reads the files.
@@ -34,16 +34,16 @@ func newIdentity(cfg Config, log zerolog.Logger) (*identity, error) {
 }
 
 func (id *identity) load() (*tls.Config, error) {
-	pair, err := identityfile.KeyPair(
-		identityfile.File{Key: "embedded_cert_file", Path: id.cfg.CertFile},
-		identityfile.File{Key: "embedded_key_file", Path: id.cfg.KeyFile})
+	pair, err := pemfile.KeyPair(
+		pemfile.File{Key: "embedded_cert_file", Path: id.cfg.CertFile},
+		pemfile.File{Key: "embedded_key_file", Path: id.cfg.KeyFile})
 	if err != nil {
 		return nil, err
 	}
 	loaded := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}}
 	if id.cfg.ClientCAFile != "" {
 		loaded.ClientAuth = tls.RequireAndVerifyClientCert
-		loaded.ClientCAs, err = identityfile.File{Key: "embedded_client_ca_file", Path: id.cfg.ClientCAFile}.Pool()
+		loaded.ClientCAs, err = pemfile.File{Key: "embedded_client_ca_file", Path: id.cfg.ClientCAFile}.Pool()
 	}
 	return loaded, err
 }

@@ -26,7 +26,7 @@ func StartCluster(t testing.TB, size int, options ...Option) *Cluster {
 	var routes []*url.URL
 	ports := make([]int, size)
 	for i := range ports {
-		ports[i] = freePort(t)
+		ports[i] = reserve(t)
 		routes = append(routes, &url.URL{Scheme: "nats", Host: "127.0.0.1:" + strconv.Itoa(ports[i])})
 	}
 	c := &Cluster{t: t}

@@ -63,7 +63,7 @@ type Server struct {
 // New reserves an address and a store and starts nothing.
 func New(t testing.TB, options ...Option) *Server {
 	t.Helper()
-	s := &Server{t: t, store: filepath.Join(t.TempDir(), "store"), port: freePort(t), options: options}
+	s := &Server{t: t, store: filepath.Join(t.TempDir(), "store"), port: reserve(t), options: options}
 	t.Cleanup(s.Stop)
 	return s
 }
@@ -151,15 +151,3 @@ func (s *Server) URL() string {
 // Raw is the running server, for what this package does not wrap (permissions, connection lists, step-down); nil
 // when stopped.
 func (s *Server) Raw() *server.Server { return s.running }
-
-// freePort finds a port that nothing listens on. Another process may take it before the server does; the server's
-// start then fails the test with a clear message.
-func freePort(t testing.TB) int {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("reserve a port: %v", err)
-	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
-}

@@ -18,18 +18,40 @@ func Daemon() command.Daemon[*Settings] {
 	}
 }
 
-func wire(_ context.Context, p *command.Parts[*Settings]) error {
-	if p.Settings.NATS.Embedded {
-		// Before the connection, so that a stop ends the connection first.
-		server, err := embedded.New(embedded.FromSettings(p.Settings.NATS), telemetry.Component(p.Log, "nats-server"))
-		if err != nil {
-			return err
-		}
-		if err := p.Checks.AddReadiness("nats-server", server.Ready); err != nil {
-			return err
-		}
-		p.Group.Add("nats-server", server.Run)
+func wire(ctx context.Context, p *command.Parts[*Settings]) error {
+	if !p.Settings.NATS.Embedded {
+		return connect(p)
 	}
+	// Before the connection, so that a stop ends the connection first.
+	server, err := hostNATS(ctx, p)
+	if err != nil {
+		return err
+	}
+	if err := connect(p); err != nil {
+		server.Release()
+		return err
+	}
+	return nil
+}
+
+// hostNATS makes the embedded server and claims its store and address, so that a start ends here if
+// they cannot be had.
+func hostNATS(ctx context.Context, p *command.Parts[*Settings]) (*embedded.Server, error) {
+	server, err := embedded.New(embedded.FromSettings(p.Settings.NATS), telemetry.Component(p.Log, "nats-server"))
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Checks.AddReadiness("nats-server", server.Ready); err != nil {
+		return nil, err
+	}
+	if err := server.Claim(ctx); err != nil {
+		return nil, err
+	}
+	p.Group.Add("nats-server", server.Run)
+	return server, nil
+}
+
+func connect(p *command.Parts[*Settings]) error {
 	if _, err := p.ConnectNATS(p.Settings.NATS); err != nil {
 		return err
 	}
