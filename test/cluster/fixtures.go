@@ -30,11 +30,17 @@ import (
 // for something that will never happen.
 const waitLimit = 90 * time.Second
 
+// tryLimit bounds one look at what is waited for.
+const tryLimit = 20 * time.Second
+
 // Eventually polls until condition returns nil, and fails the test with its last error otherwise.
 func Eventually(t testing.TB, what string, condition func(context.Context) error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, waitLimit, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, waitLimit, true, func(context.Context) (bool, error) {
+		// A limit of its own for each try: the end of the whole wait must not hide why the last one failed.
+		ctx, cancel := context.WithTimeout(t.Context(), tryLimit)
+		defer cancel()
 		last = condition(ctx)
 		return last == nil, nil
 	})

@@ -5,8 +5,6 @@ import (
 	"os"
 	"testing"
 
-	"k8s.io/client-go/tools/clientcmd"
-
 	"github.com/portcullis-mesh/portcullis/test/cluster/internal/binary"
 	"github.com/portcullis-mesh/portcullis/test/cluster/internal/plane"
 	"github.com/portcullis-mesh/portcullis/test/cluster/internal/process"
@@ -57,14 +55,4 @@ func (p *Private) RestartAPIServer(t testing.TB) {
 	if err := p.plane.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Address is the API server's host and port, for a proxy in between.
-func (p *Private) Address(t testing.TB) string {
-	t.Helper()
-	cfg, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cfg.Host
 }

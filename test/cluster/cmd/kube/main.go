@@ -71,14 +71,14 @@ func profileCommand(name, short string, do func(context.Context, keeper.Profile)
 func build(ctx context.Context, p keeper.Profile) error { return keeper.Prepare(ctx, p, os.Stderr) }
 
 func up(ctx context.Context, p keeper.Profile) error {
-	if err := keeper.Pin(p); err != nil {
-		return err
-	}
 	a, err := keeper.Attach(ctx, p, os.Stderr)
 	if err != nil {
 		return err
 	}
 	defer a.Release()
+	if err := keeper.Pin(p); err != nil {
+		return err
+	}
 	fmt.Printf("export KUBECONFIG=%s\n", a.Kubeconfig)
 	fmt.Fprintf(os.Stderr, "logs: %s\n", a.Logs)
 	return nil

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/portcullis-mesh/portcullis/test/cluster/internal/filelock"
 )
 
 // Binary names one program and the module that pins it.
@@ -71,6 +71,9 @@ func NewCache(root string, log io.Writer) (*Cache, error) {
 		}
 		dir = filepath.Join(base, "portcullis")
 	}
+	if !filepath.IsAbs(dir) {
+		return nil, fmt.Errorf("PORTCULLIS_CACHE is %q: give an absolute path", dir)
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("create the cache of test binaries: %w", err)
 	}
@@ -108,6 +111,19 @@ func (c *Cache) Paths(ctx context.Context, bins ...Binary) (map[string]string, e
 	return paths, nil
 }
 
+// Digest identifies what Paths would return for the binaries: two equal digests are the same builds.
+func (c *Cache) Digest(ctx context.Context, bins ...Binary) (string, error) {
+	h := sha256.New()
+	for _, b := range bins {
+		key, err := c.key(ctx, b)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", b.Name, err)
+		}
+		fmt.Fprintf(h, "%s %s\n", b.Name, key)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16], nil
+}
+
 func (c *Cache) path(ctx context.Context, b Binary) (string, error) {
 	key, err := c.key(ctx, b)
 	if err != nil {
@@ -120,11 +136,11 @@ func (c *Cache) path(ctx context.Context, b Binary) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(dest), 0o755); err != nil {
 		return "", fmt.Errorf("%s: %w", b.Name, err)
 	}
-	unlock, err := lock(dest + ".lock")
+	lock, err := filelock.Take(ctx, dest+".lock", filelock.Exclusive)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", b.Name, err)
 	}
-	defer unlock()
+	defer func() { _ = lock.Close() }()
 	if _, err := os.Stat(dest); err == nil { // built while we waited
 		return dest, nil
 	}
@@ -137,18 +153,20 @@ func (c *Cache) path(ctx context.Context, b Binary) (string, error) {
 	return dest, nil
 }
 
-// Own builds a main package of this repository's own (statically, stripped) and returns its path.
-// It is built every time: the toolchain's cache makes that cheap and always right.
+// Own builds a main package of this repository's own (statically, stripped) and returns its path,
+// which differs between checkouts that share the cache. It is built at every call: the toolchain's
+// own cache makes that cheap and always right.
 func (c *Cache) Own(ctx context.Context, name, module, pkg string) (string, error) {
-	dest := filepath.Join(c.dir, "own", name)
+	key := sha256.Sum256([]byte(c.root + "|" + module + "|" + pkg))
+	dest := filepath.Join(c.dir, "own", hex.EncodeToString(key[:8]), name)
 	if err := os.MkdirAll(filepath.Dir(dest), 0o755); err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	unlock, err := lock(dest + ".lock")
+	lock, err := filelock.Take(ctx, dest+".lock", filelock.Exclusive)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	defer unlock()
+	defer func() { _ = lock.Close() }()
 	return dest, c.build(ctx, filepath.Join(c.root, module), pkg, "-s -w", dest)
 }
 
@@ -189,18 +207,4 @@ func (c *Cache) key(ctx context.Context, b Binary) (string, error) {
 		h.Write(body)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
-}
-
-// lock takes an exclusive advisory lock, waiting for it, and returns how to release it. The kernel
-// releases it too when the process dies.
-func lock(path string) (func(), error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
-	return func() { _ = f.Close() }, nil
 }

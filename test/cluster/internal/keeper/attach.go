@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,21 +27,18 @@ type Attachment struct {
 func (a *Attachment) Release() { _ = a.users.Close() }
 
 // Attach returns the profile's running cluster, starting it if need be. Progress (builds, installed
-// packages, the start) is written to log. The context bounds the wait, not the cluster's life.
+// packages, the start) is written to log. The context bounds the wait, not the cluster's life. A
+// cluster that runs other binaries than this checkout pins is refused.
 func Attach(ctx context.Context, p Profile, log io.Writer) (*Attachment, error) {
 	pl, err := at(p)
 	if err != nil {
 		return nil, err
 	}
-	// Blocks only while a keeper is taking an unused cluster down.
-	users, _, err := flock(pl.file("users"), unix.LOCK_SH, true)
+	users, err := use(ctx, pl)
 	if err != nil {
 		return nil, err
 	}
-	state, err := Current(p) // without asking the go command whether its binaries are current
-	if err != nil {
-		state, err = begin(ctx, pl, p, log)
-	}
+	state, err := attach(ctx, pl, p, log)
 	if err != nil {
 		_ = users.Close()
 		return nil, fmt.Errorf("%s test cluster: %w", p, err)
@@ -48,12 +46,26 @@ func Attach(ctx context.Context, p Profile, log io.Writer) (*Attachment, error) 
 	return &Attachment{State: state, users: users}, nil
 }
 
-func begin(ctx context.Context, pl place, p Profile, log io.Writer) (State, error) {
-	program, err := prepare(ctx, p, log)
+func attach(ctx context.Context, pl place, p Profile, log io.Writer) (State, error) {
+	state, err := Current(p) // no need to build what runs already
+	if err != nil {
+		program, err := prepare(ctx, p, log)
+		if err != nil {
+			return State{}, err
+		}
+		if state, err = await(ctx, pl, p, program, log); err != nil {
+			return State{}, err
+		}
+	}
+	cache, err := newCache(log)
 	if err != nil {
 		return State{}, err
 	}
-	return await(ctx, pl, p, program, log)
+	built, err := cache.Digest(ctx, wanted(p)...)
+	if err == nil && built != state.Built {
+		err = fmt.Errorf("what runs was built from other versions than this checkout pins: stop it with kube down %s", p)
+	}
+	return state, err
 }
 
 // Prepare builds and installs everything that the profile needs, and starts nothing.
@@ -71,11 +83,7 @@ func prepare(ctx context.Context, p Profile, log io.Writer) (keeper string, err 
 	if _, err := binaries(ctx, p, log); err != nil {
 		return "", err
 	}
-	root, err := binary.Root()
-	if err != nil {
-		return "", err
-	}
-	cache, err := binary.NewCache(root, log)
+	cache, err := newCache(log)
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +93,7 @@ func prepare(ctx context.Context, p Profile, log io.Writer) (keeper string, err 
 func await(ctx context.Context, pl place, p Profile, program string, log io.Writer) (State, error) {
 	ours := false // whether a keeper that we started has been in charge
 	for {
-		free, err := keeperAbsent(pl)
+		free, err := vacant(pl)
 		if err != nil {
 			return State{}, err
 		}
@@ -109,14 +117,6 @@ func await(ctx context.Context, pl place, p Profile, program string, log io.Writ
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-}
-
-func keeperAbsent(pl place) (bool, error) {
-	f, free, err := flock(pl.file("keeper.lock"), unix.LOCK_SH, false)
-	if err == nil && free {
-		_ = f.Close()
-	}
-	return free, err
 }
 
 // spawn starts a keeper and reports whether it took charge; another one may have been faster.
@@ -160,7 +160,7 @@ func spawn(ctx context.Context, pl place, p Profile, program string) (bool, erro
 	case notInCharge:
 		return false, nil
 	}
-	return false, fmt.Errorf("the keeper ended before it took charge; see %s", pl.file("keeper.log"))
+	return false, fmt.Errorf("the keeper cannot take charge: %s", answer)
 }
 
 // Pin keeps the cluster running without users until Down.
@@ -183,14 +183,15 @@ func Down(ctx context.Context, p Profile) error {
 		return err
 	}
 	for {
-		free, err := keeperAbsent(pl)
+		c, ours, err := takeCharge(pl, p)
 		if err != nil {
 			return err
 		}
-		if free {
+		if ours {
+			defer c.giveUp()
 			return clean(ctx, pl, p)
 		}
-		if s, err := pl.readState(); err == nil && s.PID > 0 {
+		if s, err := pl.readState(); err == nil && isKeeper(s.PID) {
 			_ = unix.Kill(s.PID, unix.SIGTERM)
 		}
 		select {
@@ -201,13 +202,19 @@ func Down(ctx context.Context, p Profile) error {
 	}
 }
 
+// isKeeper guards against a process that was given a dead keeper's number.
+func isKeeper(pid int) bool {
+	args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return pid > 1 && err == nil && bytes.Contains(args, []byte("\x00keep\x00"))
+}
+
 // Current returns the state of the profile's running cluster.
 func Current(p Profile) (State, error) {
 	pl, err := at(p)
 	if err != nil {
 		return State{}, err
 	}
-	free, err := keeperAbsent(pl)
+	free, err := vacant(pl)
 	if err != nil {
 		return State{}, err
 	}

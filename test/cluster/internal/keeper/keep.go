@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/portcullis-mesh/portcullis/test/cluster/internal/binary"
+	"github.com/portcullis-mesh/portcullis/test/cluster/internal/filelock"
 	"github.com/portcullis-mesh/portcullis/test/cluster/internal/node"
 	"github.com/portcullis-mesh/portcullis/test/cluster/internal/plane"
 	"github.com/portcullis-mesh/portcullis/test/cluster/internal/process"
@@ -29,40 +28,48 @@ const (
 
 // Keep is the keeper: it starts the profile's cluster and blocks until it has been unused for a
 // while, a program of it ends, or ctx is cancelled; then it removes everything. It returns at once
-// if another keeper is in charge. Which of the two is the case is written to starter.
+// if another keeper is in charge. Which of the two is the case, or why neither is, is written to
+// starter, which is then closed.
 func Keep(ctx context.Context, p Profile, log io.Writer, starter io.WriteCloser) error {
-	defer func() { _ = starter.Close() }()
-	pl, err := at(p)
-	if err != nil {
+	pl, c, err := begin(p)
+	answer := inCharge
+	switch {
+	case err != nil:
+		answer = err.Error()
+	case c == nil:
+		answer = notInCharge
+	}
+	_, told := io.WriteString(starter, answer)
+	if err = errors.Join(err, told, starter.Close()); err != nil || c == nil {
 		return err
 	}
-	lock, mine, err := flock(pl.file("keeper.lock"), unix.LOCK_EX, false)
-	if err != nil {
-		return err
-	}
-	if !mine {
-		_, err := io.WriteString(starter, notInCharge)
-		return err
-	}
-	defer func() { _ = lock.Close() }()
-	// What the last keeper said is history now, and the file would grow for ever.
-	if err := os.Truncate(pl.file("keeper.log"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if err := pl.writeState(State{PID: os.Getpid()}); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(starter, inCharge); err != nil {
-		return err
-	}
-	if err := starter.Close(); err != nil {
-		return err
-	}
-	err = keep(ctx, pl, p, log)
-	if err != nil {
+	defer c.giveUp()
+	if err := keep(ctx, pl, p, log); err != nil {
 		return errors.Join(err, pl.writeState(State{PID: os.Getpid(), Error: err.Error()}))
 	}
 	return nil
+}
+
+// begin takes charge and wipes out what the last keeper said. The charge is nil if another keeper has
+// it.
+func begin(p Profile) (place, *charge, error) {
+	pl, err := at(p)
+	if err != nil {
+		return place{}, nil, err
+	}
+	c, ours, err := takeCharge(pl, p)
+	if err != nil || !ours {
+		return place{}, nil, err
+	}
+	err = os.Truncate(pl.file("keeper.log"), 0) // it would grow for ever
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	if err = errors.Join(err, pl.writeState(State{PID: os.Getpid()})); err != nil {
+		c.giveUp()
+		return place{}, nil, err
+	}
+	return pl, c, nil
 }
 
 func keep(ctx context.Context, pl place, p Profile, log io.Writer) (err error) {
@@ -107,7 +114,7 @@ func watch(ctx context.Context, pl place, c *running) (*os.File, error) {
 			return nil, fmt.Errorf("%s ended on its own; its log ends:\n%s", program.Name, program.Tail())
 		case <-tick.C:
 		}
-		users, unused, err := flock(pl.file("users"), unix.LOCK_EX, false)
+		users, unused, err := filelock.Try(pl.file("users"), filelock.Exclusive)
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +156,15 @@ func start(ctx context.Context, pl place, p Profile, log io.Writer) (_ *running,
 	if c.plane, err = plane.Start(ctx, cfg); err != nil {
 		return nil, err
 	}
-	state := State{PID: os.Getpid(), Logs: filepath.Join(pl.run(), "*", "logs")}
+	cache, err := newCache(log)
+	if err != nil {
+		return nil, err
+	}
+	built, err := cache.Digest(ctx, wanted(p)...)
+	if err != nil {
+		return nil, err
+	}
+	state := State{PID: os.Getpid(), Built: built, Logs: filepath.Join(pl.run(), "*", "logs")}
 	if p == Node {
 		c.node, err = node.Start(ctx, node.Config{Dir: filepath.Join(pl.run(), "node"), Binaries: bins, Plane: c.plane})
 		if err != nil {
@@ -180,33 +195,43 @@ func (c *running) programs() []*process.Process {
 	return all
 }
 
-// clean removes what is left of a cluster, running or crashed.
+// clean removes what is left of a cluster, running or crashed. The caller is in charge.
 func clean(ctx context.Context, pl place, p Profile) error {
-	var err error
 	if p == Node {
-		err = node.Clean(ctx, filepath.Join(pl.run(), "node"))
+		if err := node.Clean(ctx, filepath.Join(pl.run(), "node")); err != nil {
+			return err // with mounts left below it, removing the directory would reach into them
+		}
 	}
-	stale := os.Remove(pl.file("state.json"))
-	if errors.Is(stale, os.ErrNotExist) {
-		stale = nil
+	err := os.Remove(pl.file("state.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
 	}
-	return errors.Join(err, stale, os.RemoveAll(pl.run()))
+	return errors.Join(err, os.RemoveAll(pl.run()))
 }
 
-func binaries(ctx context.Context, p Profile, log io.Writer) (map[string]string, error) {
+func newCache(log io.Writer) (*binary.Cache, error) {
 	root, err := binary.Root()
 	if err != nil {
 		return nil, err
 	}
-	cache, err := binary.NewCache(root, log)
-	if err != nil {
-		return nil, err
-	}
+	return binary.NewCache(root, log)
+}
+
+// wanted lists the pinned programs of a profile.
+func wanted(p Profile) []binary.Binary {
 	want := []binary.Binary{binary.Etcd, binary.APIServer, binary.ControllerManager, binary.Scheduler}
 	if p == Node {
 		want = append(want, binary.Kubelet, binary.Proxy, binary.Router)
 	}
-	paths, err := cache.Paths(ctx, want...)
+	return want
+}
+
+func binaries(ctx context.Context, p Profile, log io.Writer) (map[string]string, error) {
+	cache, err := newCache(log)
+	if err != nil {
+		return nil, err
+	}
+	paths, err := cache.Paths(ctx, wanted(p)...)
 	if err != nil || p != Node {
 		return paths, err
 	}

@@ -2,13 +2,10 @@ package keeper
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // Profile chooses what a cluster consists of.
@@ -35,6 +32,7 @@ type State struct {
 	Kubeconfig string // of an administrator; empty if the start did not succeed
 	Logs       string // directories of log files, for people
 	Socket     string // of the node's containerd; node profile only
+	Built      string // digest of the binaries it runs
 	Error      string // why the cluster did not start or no longer runs
 }
 
@@ -48,6 +46,11 @@ func at(p Profile) (place, error) {
 	dir := filepath.Join(parent, string(p))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return place{}, fmt.Errorf("create the cluster's directory: %w", err)
+	}
+	// The mount table has resolved paths, and cleaning up compares with it.
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return place{}, fmt.Errorf("find the cluster's directory: %w", err)
 	}
 	info, err := os.Lstat(parent)
 	if err != nil {
@@ -86,30 +89,4 @@ func (p place) writeState(s State) error {
 		return err
 	}
 	return os.Rename(tmp, p.file("state.json"))
-}
-
-// flock opens the file and takes the lock. It reports false if block is not set and another process
-// holds a lock that excludes it. Closing the file releases the lock.
-func flock(path string, how int, block bool) (*os.File, bool, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, false, err
-	}
-	if !block {
-		how |= unix.LOCK_NB
-	}
-	for {
-		err = unix.Flock(int(f.Fd()), how)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if err == nil {
-		return f, true, nil
-	}
-	_ = f.Close()
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, false, nil
-	}
-	return nil, false, fmt.Errorf("lock %s: %w", path, err)
 }

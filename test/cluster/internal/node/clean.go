@@ -18,7 +18,10 @@ import (
 // network, files. It works from what it finds on the machine, so it also serves after a crash.
 func Clean(ctx context.Context, dir string) error {
 	killContainers(socketPath(dir))
-	return errors.Join(unmountBelow(dir), removeCgroups(), NetworkDown(ctx), os.RemoveAll(dir))
+	if err := errors.Join(unmountBelow(dir), removeStrays(dir), removeCgroups(), NetworkDown(ctx)); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
 }
 
 // killContainers ends every containerd shim of the containerd at socket, and all that runs under it.
@@ -49,6 +52,35 @@ func killContainers(socket string) {
 		}
 		_ = unix.Kill(shim, unix.SIGKILL)
 	}
+}
+
+// removeStrays removes what containerd keeps outside of dir whatever it is told: the sockets of its
+// shims, which each task's directory names, and the results of our network's plug-ins.
+func removeStrays(dir string) error {
+	addresses, err := filepath.Glob(filepath.Join(dir, "containerd/state/io.containerd.runtime.v2.task/*/*/address"))
+	if err != nil {
+		return err
+	}
+	strays, err := filepath.Glob("/var/lib/cni/results/" + cniNetwork + "-*")
+	if err != nil {
+		return err
+	}
+	for _, file := range addresses {
+		address, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if socket, ok := strings.CutPrefix(strings.TrimSpace(string(address)), "unix://"); ok {
+			strays = append(strays, socket)
+		}
+	}
+	var errs []error
+	for _, path := range strays {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func parentOf(pid int) int {

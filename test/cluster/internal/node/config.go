@@ -19,6 +19,7 @@ state = %[2]q
 
 [plugins."io.containerd.grpc.v1.cri"]
   restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
   sandbox_image = %[4]q
 
   [plugins."io.containerd.grpc.v1.cri".cni]
@@ -40,12 +41,15 @@ state = %[2]q
 		PauseImage, filepath.Join(dir, "cni"), filepath.Join(dir, "runc"))
 }
 
+// cniNetwork is the name of the Pods' network.
+const cniNetwork = "portcullis"
+
 // cniConfig is a plain bridge. Pods leave the node under their own address, since the machine has a
 // route back to them.
 func cniConfig(dir string) string {
 	return fmt.Sprintf(`{
   "cniVersion": "0.4.0",
-  "name": "portcullis",
+  "name": "`+cniNetwork+`",
   "plugins": [
     {
       "type": "bridge",

@@ -11,8 +11,9 @@
 // Pods reach programs on the machine at HostAddress; the machine reaches Pods and Services by their
 // own addresses.
 //
-// Invariant: Stop, and Clean after a crash, leave no process, mount, network interface or route of
-// the node behind. Needs root and the Debian packages that Require names.
+// Invariant: Stop and Clean, also after a crash, leave no process, mount, network namespace,
+// interface, route, control group or file of the node behind, but for the kubelet's empty directory for
+// device plug-ins, whose place is fixed. Needs root and the Debian packages that Require names.
 //
 // Caller: the keeper of test/cluster.
 package node

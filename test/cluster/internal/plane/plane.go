@@ -28,8 +28,7 @@ type Config struct {
 	// Address is what the API server listens on; 127.0.0.1 when empty. Any other address is also
 	// advertised to the cluster as the endpoint of the kubernetes Service.
 	Address string
-	// PodCIDR and NodeHost are set when a real node joins: the controller manager hands out Pod
-	// ranges, and the API server may reach the kubelet.
+	// PodCIDR is set when a real node joins: the controller manager then hands out Pod ranges.
 	PodCIDR string
 }
 

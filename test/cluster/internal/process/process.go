@@ -21,7 +21,6 @@ type Spec struct {
 	Name string // log file name and name in errors
 	Path string
 	Args []string
-	Env  []string // added to the starter's environment
 }
 
 // Process is a running program.
@@ -90,7 +89,6 @@ func (s *Starter) Start(spec Spec) (*Process, error) {
 	defer func() { _ = out.Close() }()
 	cmd := exec.Command(spec.Path, spec.Args...)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = append(os.Environ(), spec.Env...)
 	// A group of its own keeps a terminal's Ctrl-C away: the owner decides the order of stopping.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p := &Process{Name: spec.Name, cmd: cmd, log: path, done: make(chan struct{})}
