@@ -4,13 +4,14 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-MODULES := proto shared services/lifecycle services/nswatch services/supervisorctl services/tokenauth test
-DAEMONS := lifecycle nswatch supervisorctl tokenauth
+# The modules are those of the workspace.
+MODULES := $(patsubst ./%,%,$(shell sed -n 's/^[[:space:]]*\(\.\/[^[:space:]]*\).*/\1/p' go.work))
+DAEMONS := $(notdir $(filter services/%,$(MODULES)))
 
 export PORTCULLIS_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/portcullis
 
 # Tools are built from the modules that pin them, once per pinned state.
-TOOLS := $(PORTCULLIS_CACHE)/tools/$(shell cat tools/*/go.mod tools/*/go.sum | sha256sum | cut -c1-16)
+TOOLS := $(PORTCULLIS_CACHE)/tools/$(shell { go env GOVERSION; cat tools/*/go.mod tools/*/go.sum; } | sha256sum | cut -c1-16)
 BUF := $(TOOLS)/buf
 GOLANGCI := $(TOOLS)/golangci-lint
 PROTOC := $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
@@ -21,9 +22,15 @@ TELEMETRY := github.com/portcullis-mesh/portcullis/shared/telemetry
 LDFLAGS := -s -w -X $(TELEMETRY).version=$(VERSION) -X $(TELEMETRY).commit=$(COMMIT)
 
 KUBE := go run ./test/cluster/cmd/kube
-UNPRIVILEGED = $(shell go list $(addprefix ./,$(addsuffix /...,$(MODULES))) | grep -v '/test/e2e')
+# What needs a node, and so root: the first shares one, the second starts its own.
+NODE := ./test/e2e/...
+NODE_LIFE := ./test/cluster/nodelife
+UNITS := $(addprefix ./,$(addsuffix /...,$(filter-out test,$(MODULES))))
+SYSTEM = $(shell go list ./test/... | grep -v -e /test/e2e -e /test/cluster/nodelife)
 # The cluster's kubeconfig is not for the tests: they find the cluster themselves.
 GOTEST := env -u KUBECONFIG go test -race -timeout 20m
+# Tests of the test module look at more than Go's test cache knows: the whole tree, built programs.
+UNCACHED := -count=1
 
 .PHONY: help
 help: ## List the targets.
@@ -39,14 +46,17 @@ build: ## Build the daemons into bin/.
 .PHONY: test
 test: compiler ## Run every test: what needs no root, then, as root, what needs a real node.
 	$(KUBE) build controlplane
-	$(KUBE) run controlplane -- $(GOTEST) $(UNPRIVILEGED)
+	$(GOTEST) $(UNITS)
+	$(KUBE) run controlplane -- $(GOTEST) $(UNCACHED) $(SYSTEM)
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory test-node; \
 	else echo "NOT RUN: test/e2e needs a real node, and that needs root. Run 'sudo make test-node' for it."; fi
 
 .PHONY: test-node
 test-node: compiler ## Run the tests that need a real node (root).
 	$(KUBE) build node
-	$(KUBE) run node -- $(GOTEST) -count=1 ./test/e2e/...
+	$(KUBE) run node -- $(GOTEST) $(UNCACHED) $(NODE)
+	$(KUBE) down node
+	$(GOTEST) $(UNCACHED) $(NODE_LIFE)
 
 .PHONY: check
 check: verify lint ## Run everything that looks at the code without running it.
@@ -56,7 +66,7 @@ lint: $(GOLANGCI) $(BUF) ## Check format and style of Go and proto files.
 	@for m in $(MODULES) test/cluster/binaries/etcd; do \
 		echo "lint $$m"; \
 		work=$$([ $$m = test/cluster/binaries/etcd ] && echo off || echo); \
-		(cd $$m && GOWORK=$$work $(GOLANGCI) fmt --diff ./... && GOWORK=$$work $(GOLANGCI) run ./...); \
+		(cd $$m && GOWORK=$$work $(GOLANGCI) fmt --diff ./... && GOWORK=$$work $(GOLANGCI) run --allow-parallel-runners ./...); \
 	done
 	cd proto && $(BUF) lint && $(BUF) format --diff --exit-code
 
@@ -87,7 +97,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s).
 	@grep -rlE '^func Fuzz' --include='*_test.go' $(MODULES) | xargs -n1 dirname | sort -u | while read -r dir; do \
 		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go | cut -c6-); do \
 			echo "fuzz ./$$dir $$target"; \
-			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$dir; \
+			go test -race -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$dir; \
 		done; \
 	done
 

@@ -1,12 +1,18 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // cgroupRoot is the node's own branch of every control group hierarchy. It keeps the node's Pods
@@ -27,33 +33,65 @@ func makeCgroups() error {
 	return nil
 }
 
-// removeCgroups removes the branch, whose processes must be gone. A control group is a directory
-// whose files the kernel owns: only directories can and need be removed, deepest first.
-func removeCgroups() error {
+// emptyLimit bounds how long killed processes may take to leave their control groups.
+const emptyLimit = 20 * time.Second
+
+// removeCgroups ends whatever still runs in the branch and removes it. A process leaves its control
+// group some time after it was killed, so a busy group is tried again.
+func removeCgroups(ctx context.Context) error {
 	points, err := cgroupMounts()
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, p := range points {
-		var dirs []string
-		err := filepath.WalkDir(filepath.Join(p, cgroupRoot), func(path string, d fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
+	ctx, cancel := context.WithTimeout(ctx, emptyLimit)
+	defer cancel()
+	for _, point := range points {
+		for {
+			err := removeBranch(filepath.Join(point, cgroupRoot))
+			if err == nil {
+				break
 			}
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, path)
-			}
-			return err
-		})
-		errs = append(errs, err)
-		for i := len(dirs) - 1; i >= 0; i-- {
-			if err := os.Remove(dirs[i]); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, fmt.Errorf("remove control group: %w", err))
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("remove the node's control group: %w", err)
+			case <-time.After(20 * time.Millisecond):
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return nil
+}
+
+// removeBranch kills the branch's processes and removes its directories, deepest first. A control
+// group is a directory whose files the kernel owns: only directories can and need be removed.
+func removeBranch(branch string) error {
+	var dirs []string
+	err := filepath.WalkDir(branch, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, dir := range slices.Backward(dirs) {
+		members, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, member := range strings.Fields(string(members)) {
+			if pid, err := strconv.Atoi(member); err == nil && pid > 1 {
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+		}
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // cgroupMounts returns where the hierarchies are mounted: several with version 1, one with 2.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ import (
 // network, files. It works from what it finds on the machine, so it also serves after a crash.
 func Clean(ctx context.Context, dir string) error {
 	killContainers(socketPath(dir))
-	if err := errors.Join(unmountBelow(dir), removeStrays(dir), removeCgroups(), NetworkDown(ctx)); err != nil {
+	if err := errors.Join(removeCgroups(ctx), unmountBelow(dir), removeStrays(dir), NetworkDown(ctx)); err != nil {
 		return err
 	}
 	return os.RemoveAll(dir)
@@ -54,6 +55,8 @@ func killContainers(socket string) {
 	}
 }
 
+const cniResults = "/var/lib/cni/results/"
+
 // removeStrays removes what containerd keeps outside of dir whatever it is told: the sockets of its
 // shims, which each task's directory names, and the results of our network's plug-ins.
 func removeStrays(dir string) error {
@@ -61,9 +64,16 @@ func removeStrays(dir string) error {
 	if err != nil {
 		return err
 	}
-	strays, err := filepath.Glob("/var/lib/cni/results/" + cniNetwork + "-*")
+	// A result is named after the network, the Pod's sandbox and the interface; the loopback network
+	// of our sandboxes is not ours by name.
+	ours, err := filepath.Glob(cniResults + cniNetwork + "-*-eth0")
 	if err != nil {
 		return err
+	}
+	strays := slices.Clone(ours)
+	for _, path := range ours {
+		sandbox := strings.TrimSuffix(strings.TrimPrefix(path, cniResults+cniNetwork+"-"), "-eth0")
+		strays = append(strays, cniResults+"cni-loopback-"+sandbox+"-lo")
 	}
 	for _, file := range addresses {
 		address, err := os.ReadFile(file)
