@@ -142,8 +142,11 @@ func (d Daemon[S]) load(cmd *cobra.Command, file string, env Environment) (*driv
 	sections := maps.Clone(own.Sections())
 	sections[telemetry.Section] = &tracing
 	src := driverconf.Source{Path: file, LookupEnv: env.LookupEnv, Flags: cmd.Flags(), Sections: sections}
-	if d.Validate != nil {
-		src.Validate = func(cfg *driverconf.Config, report driverconf.Report) { d.Validate(cfg, own, report) }
+	src.Validate = func(cfg *driverconf.Config, report driverconf.Report) {
+		d.checkStop(own, tracing, report)
+		if d.Validate != nil {
+			d.Validate(cfg, own, report)
+		}
 	}
 	cfg, err := driverconf.Load(src)
 	if err != nil {

@@ -130,6 +130,7 @@ func TestBadInputEndsWithOneLineEach(t *testing.T) {
 		"missing file and bad flag": {
 			args: []string{"--config", "/nonexistent/gateway.toml", "--sandbox-gid=0"}, want: []string{"/nonexistent/gateway.toml", "--sandbox-gid"},
 		},
+		"stop too short": {file: "[portcullis.nswatch]\nshutdown_grace = \"10s\"\n", want: []string{"portcullis.telemetry.otlp_shutdown_timeout"}},
 		"bad variable":   {env: map[string]string{"OPENSHELL_K8S_SANDBOX_UID": "root"}, want: []string{"OPENSHELL_K8S_SANDBOX_UID"}},
 		"bad flag value": {args: []string{"--sandbox-gid=-1"}, want: []string{"--sandbox-gid"}},
 		"unknown flag":   {args: []string{"--gatway-id=x"}, want: []string{"--gatway-id"}},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"time"
 
 	"github.com/go-logr/zerologr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,10 +38,6 @@ type Parts[S Settings] struct {
 	name string
 }
 
-// Drain is how long calls in progress may take to finish at a stop: half of the grace, so that the
-// rest of the daemon has the other half.
-func (p *Parts[S]) Drain() time.Duration { return p.Settings.Process().ShutdownGrace.Std() / 2 }
-
 func (d Daemon[S]) run(ctx context.Context, cfg *driverconf.Config, own S, tracing telemetry.Config, env Environment) error {
 	ctx, release := daemon.SignalContext(ctx, env.Exit)
 	defer release()
@@ -54,6 +49,9 @@ func (d Daemon[S]) run(ctx context.Context, cfg *driverconf.Config, own S, traci
 	p, err := d.prepare(cfg, own, tracing, listener, env)
 	if err == nil {
 		err = d.Wire(ctx, p)
+	}
+	if err != nil && ctx.Err() != nil {
+		return listener.Close() // asked to stop while it started: that is why, and no failure
 	}
 	if err != nil {
 		return errors.Join(err, listener.Close())

@@ -81,7 +81,7 @@ func DefaultConfig() Config {
 		MaxPingsOut:      2,
 		ReconnectWait:    driverconf.Duration(100 * time.Millisecond),
 		ReconnectWaitMax: driverconf.Duration(2 * time.Second),
-		DrainTimeout:     driverconf.Duration(5 * time.Second),
+		DrainTimeout:     driverconf.Duration(2 * time.Second),
 		EmbeddedListen:   "127.0.0.1:4222",
 		EmbeddedMaxStore: 1 << 30,
 		Name:             "portcullis",

@@ -51,7 +51,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		OTLPTimeout:         driverconf.Duration(10 * time.Second),
-		OTLPShutdownTimeout: driverconf.Duration(5 * time.Second),
+		OTLPShutdownTimeout: driverconf.Duration(2 * time.Second),
 		TraceSampleRatio:    1,
 	}
 }

@@ -2,6 +2,7 @@ package daemons_test
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +70,27 @@ func tokenauthWith(cert, key, ca, kubeconfig string) string {
 		"[portcullis.mesh]\ncert_file = %q\nkey_file = %q\nca_file = %q\n", cert, key, ca) + kubernetesTable(kubeconfig)
 }
 
+// kubeconfigWith is the kubeconfig with another credential.
+func kubeconfigWith(t *testing.T, path, credential string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(strings.TrimSpace(line), "token: ") {
+			lines[i] = line[:strings.Index(line, "token")] + credential
+		}
+	}
+	return write(t, "kubeconfig", strings.Join(lines, "\n"))
+}
+
+// embedded has nswatch host NATS.
+func embedded(store, listen string) string {
+	return fmt.Sprintf("[portcullis.nswatch]\nhttp_address = \"127.0.0.1:0\"\n[portcullis.nats]\nembedded = true\nembedded_store_dir = %q\nembedded_listen = %q\n", store, listen)
+}
+
 func TestBadFilesGiveOneLine(t *testing.T) {
 	t.Parallel()
 	kubeconfig := account(t)
@@ -90,6 +112,11 @@ func TestBadFilesGiveOneLine(t *testing.T) {
 			"[portcullis.mesh]\ncert_file = %q\nkey_file = %q\nca_file = %q\n", path, files.Cert, files.Key, files.CA) + kubernetesTable(kubeconfig)
 	}
 	seed := write(t, "seed", "SUNOTASEED")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() }) // after the cases, which run in parallel
 	tests := map[string]struct {
 		daemon, text string
 		args         []string
@@ -111,6 +138,11 @@ func TestBadFilesGiveOneLine(t *testing.T) {
 		"kubeconfig is absent":   {daemon: "tokenauth", text: tokenauthWith(good.Cert, good.Key, good.CA, "/nonexistent/kubeconfig"), want: []string{"/nonexistent/kubeconfig"}},
 		"kubeconfig is not YAML": {daemon: "tokenauth", text: tokenauthWith(good.Cert, good.Key, good.CA, write(t, "kubeconfig", "\tx: [")), want: []string{"kubeconfig"}},
 		"kubeconfig is empty":    {daemon: "tokenauth", text: tokenauthWith(good.Cert, good.Key, good.CA, write(t, "kubeconfig", "")), want: []string{"kubeconfig"}},
+		"token file never ends":  {daemon: "tokenauth", text: tokenauthWith(good.Cert, good.Key, good.CA, kubeconfigWith(t, kubeconfig, "tokenFile: /dev/zero")), want: []string{"/dev/zero"}},
+		"token is two lines":     {daemon: "tokenauth", text: tokenauthWith(good.Cert, good.Key, good.CA, kubeconfigWith(t, kubeconfig, `token: "a\nb"`)), want: []string{"token"}},
+		"authority never ends":   {daemon: "tokenauth", text: "[portcullis.telemetry]\notlp_endpoint = \"https://127.0.0.1:4317\"\notlp_ca_file = \"/dev/zero\"\n" + tokenauthWith(good.Cert, good.Key, good.CA, kubeconfig), want: []string{"/dev/zero"}},
+		"store is a file":        {daemon: "nswatch", text: embedded(write(t, "store", ""), "127.0.0.1:4222") + kubernetesTable(kubeconfig), want: []string{"embedded_store_dir"}},
+		"NATS port is taken":     {daemon: "nswatch", text: embedded(filepath.Join(t.TempDir(), "store"), taken.Addr().String()) + kubernetesTable(kubeconfig), want: []string{"embedded_listen"}},
 		"NATS seed is malformed": {
 			daemon: "nswatch",
 			text:   fmt.Sprintf("[portcullis.nswatch]\nhttp_address = \"127.0.0.1:0\"\n[portcullis.nats]\nurls = [\"nats://127.0.0.1:4222\"]\nnkey_seed_file = %q\n", seed) + kubernetesTable(kubeconfig),

@@ -57,8 +57,7 @@ func TestNswatchWaitsForNATS(t *testing.T) {
 func TestNswatchHostsNATS(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
-	text := fmt.Sprintf("[portcullis.nswatch]\nhttp_address = \"127.0.0.1:0\"\n[portcullis.nats]\nembedded = true\nembedded_store_dir = %q\nembedded_listen = %q\n",
-		store, natstest.New(t).Addr()) + kubernetesTable(account(t))
+	text := embedded(store, natstest.New(t).Addr()) + kubernetesTable(account(t))
 	p := start(t, "nswatch", text)
 	p.awaitReady()
 	p.stop()
