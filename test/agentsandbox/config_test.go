@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"k8s.io/client-go/dynamic"
@@ -19,10 +20,9 @@ func TestConfig(t *testing.T) {
 		change func(*Config)
 		want   string // part of the error, "" for none
 	}{
-		"valid":        {func(*Config) {}, ""},
-		"no owner":     {func(c *Config) { c.Owns = nil }, "Owns"},
-		"no dialect":   {func(c *Config) { c.Dialect = reconcile.Dialect{} }, "dialect"},
-		"less than no": {func(c *Config) { c.Workers = -1 }, "Workers"},
+		"valid":      {func(*Config) {}, ""},
+		"no owner":   {func(c *Config) { c.Owns = nil }, "Owns"},
+		"no dialect": {func(c *Config) { c.Dialect = reconcile.Dialect{} }, "dialect"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -87,9 +87,14 @@ func TestRunWithoutCRD(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()
-	<-refused
-	cancel()
-	err = <-done
+	select {
+	case <-refused:
+		cancel()
+		err = <-done
+	case err = <-done:
+	case <-time.After(startTimeout):
+		t.Fatalf("the refusal was not logged within %v", startTimeout)
+	}
 	if err == nil || !strings.Contains(err.Error(), "CRD") || !strings.Contains(err.Error(), "could not find the requested resource") {
 		t.Errorf("Run = %v, want an error that names the CRD and the API server's answer", err)
 	}

@@ -35,7 +35,8 @@ const (
 	retryMin = 10 * time.Millisecond
 	retryMax = 2 * time.Second
 
-	defaultWorkers = 4
+	// workers is how many Sandboxes are reconciled at the same time. A held one occupies a worker.
+	workers = 4
 )
 
 // Config configures a Controller.
@@ -47,10 +48,6 @@ type Config struct {
 	Dialect reconcile.Dialect
 	// Faults interferes with the controller; nil does not.
 	Faults *Faults
-	// Workers is how many Sandboxes are reconciled at the same time; 0 means 4. A held one occupies a worker.
-	Workers int
-	// Now returns the time that shutdownTime is compared with; nil means time.Now.
-	Now func() time.Time
 	// Log gets what goes wrong, at debug level: to a test most of it is expected.
 	Log zerolog.Logger
 }
@@ -67,23 +64,14 @@ func NamespacePrefix(prefix string) func(string) bool {
 	return func(namespace string) bool { return prefix != "" && strings.HasPrefix(namespace, prefix) }
 }
 
-func (c Config) complete() (Config, error) {
+func (c Config) validate() error {
 	if c.Owns == nil {
-		return c, errors.New("configure the sandbox controller: Owns is not set; say which namespaces are this test's")
+		return errors.New("configure the sandbox controller: Owns is not set; say which namespaces are this test's")
 	}
 	if err := c.Dialect.Validate(); err != nil {
-		return c, fmt.Errorf("configure the sandbox controller: %w", err)
+		return fmt.Errorf("configure the sandbox controller: %w", err)
 	}
-	if c.Workers < 0 {
-		return c, fmt.Errorf("configure the sandbox controller: Workers is %d, want 0 or more", c.Workers)
-	}
-	if c.Workers == 0 {
-		c.Workers = defaultWorkers
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	return c, nil
+	return nil
 }
 
 // Controller brings Sandboxes to life in the namespaces it owns.
@@ -102,8 +90,7 @@ type Controller struct {
 // New makes a controller that has contacted nothing yet. The client needs the rights of the real controller: everything
 // on pods, persistentvolumeclaims, services, sandboxes and sandboxes/status in all namespaces.
 func New(cfg Config, client dynamic.Interface) (*Controller, error) {
-	cfg, err := cfg.complete()
-	if err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	c := &Controller{
@@ -179,16 +166,16 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	close(c.ready)
 
-	var workers sync.WaitGroup
-	for range c.cfg.Workers {
-		workers.Go(func() {
+	var working sync.WaitGroup
+	for range workers {
+		working.Go(func() {
 			for c.next(ctx) {
 			}
 		})
 	}
 	<-ctx.Done()
 	c.queue.ShutDown()
-	workers.Wait()
+	working.Wait()
 	return nil
 }
 

@@ -385,10 +385,11 @@ func TestV1alpha1AndUpgrade(t *testing.T) {
 
 	// A Sandbox that runs while its cluster is upgraded.
 	r := &rig{T: t, cluster: c, namespace: c.Namespace(t), dialect: reconcile.V1alpha1()}
+	r.drivePods()
 	t.Run("before the upgrade", func(t *testing.T) {
 		old := *r
 		old.T = t
-		old.start()
+		old.control()
 		old.create(func(spec map[string]any) { r.setMode(spec, false) })
 		old.ready()
 	})
@@ -400,12 +401,19 @@ func TestV1alpha1AndUpgrade(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- converter.Run(ctx) }()
 	defer func() { cancel(); r.must(<-done) }()
-	<-converter.Ready()
+	select {
+	case <-converter.Ready():
+	case err := <-done:
+		done <- nil
+		t.Fatalf("the converter ended before it was ready: %v", err)
+	case <-time.After(patience):
+		t.Fatal("the converter was not ready in time")
+	}
 
 	t.Run("after the upgrade", func(t *testing.T) {
 		renewed := *r
 		renewed.T, renewed.dialect = t, reconcile.Newest()
-		renewed.start()
+		renewed.control()
 		renewed.ready()
 		if got := renewed.mustPod(); got.UID != pod.UID {
 			t.Error("the upgrade cost the sandbox its pod")

@@ -8,7 +8,7 @@
 //		Dialect: reconcile.Newest(),
 //	})
 //
-// and, where no kubelet runs, the same with package poddriver for the Pods. The parts:
+// and, where no kubelet runs, before it the same with package poddriver for the Pods. The parts:
 //
 //   - api: names and types of the custom resource;
 //   - crd: the CustomResourceDefinition in three variants, and conversion between its versions;

@@ -33,23 +33,32 @@ type rig struct {
 
 const name = "box"
 
+// patience bounds the wait for something that will never happen.
+const patience = 90 * time.Second
+
 // start makes the test a parallel one: every rig has its namespace.
 func start(t *testing.T, c *cluster.Cluster, dialect reconcile.Dialect) *rig {
 	t.Helper()
 	t.Parallel()
 	r := &rig{T: t, cluster: c, namespace: c.Namespace(t), dialect: dialect}
-	r.start()
+	r.drivePods()
+	r.control()
 	return r
 }
 
-// start runs the controller and the pod driver until the rig's test ends.
-func (r *rig) start() {
+// drivePods runs the pod driver until the rig's test ends. It comes before control, so that it ends after it.
+func (r *rig) drivePods() {
+	r.Helper()
+	r.pods = poddriver.Start(r, r.cluster.RESTConfig(), poddriver.Config{Owns: agentsandbox.Namespaces(r.namespace)})
+}
+
+// control runs the controller until the rig's test ends.
+func (r *rig) control() {
 	r.Helper()
 	r.faults = new(agentsandbox.Faults)
 	agentsandbox.Start(r, r.cluster.RESTConfig(), agentsandbox.Config{
 		Owns: agentsandbox.Namespaces(r.namespace), Dialect: r.dialect, Faults: r.faults,
 	})
-	r.pods = poddriver.Start(r, r.cluster.RESTConfig(), poddriver.Config{Owns: agentsandbox.Namespaces(r.namespace)})
 }
 
 func (r *rig) sandboxes() dynamic.ResourceInterface {
@@ -203,7 +212,7 @@ func (r *rig) claim() *corev1.PersistentVolumeClaim {
 
 func (r *rig) held(step reconcile.Step) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	r.must(r.faults.AwaitHeld(ctx, step, types.NamespacedName{Namespace: r.namespace, Name: name}))
 }

@@ -40,7 +40,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		observed.Pods, observed.PodError = nil, readError
 	}
 
-	decision := reconcile.Decide(*observed, c.cfg.Dialect, c.cfg.Now())
+	decision := reconcile.Decide(*observed, c.cfg.Dialect, time.Now())
 	actError := readError
 	for _, action := range decision.Actions {
 		err := c.cfg.Faults.at(ctx, action.Step, key)
@@ -61,7 +61,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		}
 	}
 	if actError != nil {
-		decision = reconcile.Decide(*observed, c.cfg.Dialect, c.cfg.Now())
+		decision = reconcile.Decide(*observed, c.cfg.Dialect, time.Now())
 	}
 	if err := c.writeStatus(ctx, key, raw, observed.Sandbox, decision.Status); err != nil {
 		return 0, errors.Join(actError, err)

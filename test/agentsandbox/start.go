@@ -50,6 +50,9 @@ func Start(t testing.TB, config *rest.Config, cfg Config) *Controller {
 	})
 	select {
 	case <-c.Ready():
+	case err := <-done:
+		done <- nil
+		t.Fatalf("sandbox controller: %v", err)
 	case <-ctx.Done():
 		t.Fatalf("the sandbox controller was not ready within %v", startTimeout)
 	}

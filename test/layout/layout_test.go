@@ -1,13 +1,8 @@
 package layout_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,167 +15,222 @@ const prefix = "github.com/portcullis-mesh/portcullis/"
 // longest is how many lines a hand-written file may have.
 const longest = 450
 
-// pkg is what the go command tells about a package.
-type pkg struct {
-	ImportPath, Dir, Doc               string
-	GoFiles, TestGoFiles, XTestGoFiles []string
-	Imports, TestImports, XTestImports []string
-}
-
-// allowed lists, for each part of the repository, the parts that it may import besides itself.
-var allowed = map[string][]string{
-	"proto":                  {},
-	"shared":                 {"proto"},
-	"services/lifecycle":     {"proto", "shared"},
-	"services/nswatch":       {"proto", "shared"},
-	"services/supervisorctl": {"proto", "shared"},
-	"services/tokenauth":     {"proto", "shared"},
-	"test":                   {"proto", "shared"},
-}
-
 // testOnly are packages that production code must not import.
 var testOnly = regexp.MustCompile(`/(certtest|meshtest|natstest|netfault|test)(/|$)`)
-
-// generated matches the mark of generated files.
-var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
 // vague are names that say nothing about what a package is for.
 var vague = []string{"util", "utils", "common", "misc", "base", "helper", "helpers", "types", "consts", "manager"}
 
-// part returns which part of the repository an import path belongs to, or "" for others' packages.
-func part(path string) string {
-	rest, ours := strings.CutPrefix(path, prefix)
-	if !ours {
-		return ""
+// allowed returns the modules that a module may import besides itself, and whether it has a place
+// in the workspace at all.
+func allowed(module string) (imports []string, known bool) {
+	switch kind, name, _ := strings.Cut(module, "/"); {
+	case module == "proto":
+		return nil, true
+	case module == "shared":
+		return []string{"proto"}, true
+	case module == "test", kind == "services" && name != "" && !strings.Contains(name, "/"):
+		return []string{"proto", "shared"}, true
 	}
-	for name := range allowed {
-		if rest == name || strings.HasPrefix(rest, name+"/") {
-			return name
-		}
-	}
-	return "unknown part of " + path
+	return nil, false
 }
 
-// breaches returns what is wrong with a package, one sentence each.
-func breaches(p pkg) []string {
+// breaches returns everything that is wrong with the repository, one sentence each.
+func breaches(r repository) []string {
 	var found []string
-	from := part(p.ImportPath)
-	all := slices.Concat(p.Imports, p.TestImports, p.XTestImports)
-	for _, imported := range all {
-		to := part(imported)
-		if to != "" && to != from && !slices.Contains(allowed[from], to) {
-			found = append(found, fmt.Sprintf("imports %s: %s may import only %v", imported, from, allowed[from]))
+	packages := map[string]int{}
+	for _, p := range r.packages {
+		module := r.moduleOf(p.path)
+		packages[module]++
+		for _, breach := range packageBreaches(r, module, p) {
+			found = append(found, strings.TrimPrefix(p.path, prefix)+" "+breach)
 		}
 	}
-	for _, imported := range p.Imports {
-		if from != "test" && !testOnly.MatchString(p.ImportPath) && part(imported) != "" && testOnly.MatchString(imported) {
-			found = append(found, fmt.Sprintf("imports %s outside of tests", imported))
+	for _, m := range r.modules {
+		for _, breach := range moduleBreaches(m, packages[m.name]) {
+			found = append(found, "module "+m.name+" "+breach)
 		}
-	}
-	if strings.TrimSpace(p.Doc) == "" && len(p.GoFiles) > 0 {
-		found = append(found, "has no package comment")
-	}
-	if name := filepath.Base(p.ImportPath); slices.Contains(vague, name) {
-		found = append(found, fmt.Sprintf("is called %s, which says nothing", name))
 	}
 	return found
 }
 
-// packages lists every package of the workspace.
-func packages(t *testing.T) []pkg {
-	t.Helper()
-	args := []string{"list", "-e", "-json=ImportPath,Dir,Doc,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports"}
-	for name := range allowed {
-		args = append(args, "./"+name+"/...")
+func moduleBreaches(m module, packages int) []string {
+	var found []string
+	if want := prefix + m.name; m.path != want {
+		found = append(found, fmt.Sprintf("calls itself %s, not %s", m.path, want))
 	}
-	cmd := exec.Command("go", args...)
-	cmd.Dir = filepath.Join("..", "..")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("list the packages: %v\n%s", err, stderr.String())
+	switch _, known := allowed(m.name); {
+	case m.inWorkspace && !known:
+		found = append(found, "is in go.work, and nothing says what it may import")
+	case !m.inWorkspace && known:
+		found = append(found, "is not in go.work")
+	case m.inWorkspace && packages == 0:
+		found = append(found, "has no package")
 	}
-	var all []pkg
-	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p pkg
-		err := d.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			return all
+	return found
+}
+
+func packageBreaches(r repository, module string, p pkg) []string {
+	var found []string
+	production, documented := slices.DeleteFunc(slices.Clone(p.files), file.isTest), p.files
+	if len(production) > 0 {
+		documented = production
+	}
+	if !slices.ContainsFunc(documented, func(f file) bool { return f.documented }) {
+		found = append(found, "has no package comment")
+	}
+	if name := filepath.Base(p.path); slices.Contains(vague, name) {
+		found = append(found, fmt.Sprintf("is called %s, which says nothing", name))
+	}
+	mayImport, _ := allowed(module)
+	equipment := module == "test" || testOnly.MatchString(p.path)
+	for _, f := range p.files {
+		for _, imported := range f.imports {
+			to := r.moduleOf(imported)
+			if to == "" {
+				continue
+			}
+			if to != module && !slices.Contains(mayImport, to) {
+				found = append(found, fmt.Sprintf("imports %s in %s: %s may import only %v", imported, f.name, module, mayImport))
+			}
+			if !f.isTest() && !equipment && testOnly.MatchString(imported) {
+				found = append(found, fmt.Sprintf("imports %s in %s, outside of tests", imported, f.name))
+			}
 		}
-		if err != nil {
-			t.Fatal(err)
+		if f.lines > longest {
+			found = append(found, fmt.Sprintf("has %d lines in %s, more than %d", f.lines, f.name, longest))
 		}
-		all = append(all, p)
 	}
+	return found
 }
 
 func TestShape(t *testing.T) {
 	t.Parallel()
-	seen := map[string]int{}
-	for _, p := range packages(t) {
-		seen[part(p.ImportPath)]++
-		for _, breach := range breaches(p) {
-			t.Errorf("%s %s", strings.TrimPrefix(p.ImportPath, prefix), breach)
-		}
-		for _, file := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
-			if lines := lines(t, filepath.Join(p.Dir, file)); lines > longest {
-				t.Errorf("%s/%s has %d lines, more than %d", strings.TrimPrefix(p.ImportPath, prefix), file, lines, longest)
-			}
-		}
-	}
-	for name := range allowed {
-		if seen[name] == 0 {
-			t.Errorf("no package of %s was looked at", name)
-		}
+	for _, breach := range breaches(read(t, filepath.Join("..", ".."))) {
+		t.Error(breach)
 	}
 }
 
-// lines counts the lines of a hand-written file; generated ones count as none.
-func lines(t *testing.T, path string) int {
-	t.Helper()
-	body, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+// tree is a repository that keeps every rule, by file.
+func tree() map[string]string {
+	mod := func(name string) string { return "module " + prefix + name + "\n\ngo 1.26.0\n" }
+	const doc = "// Package p is documented.\n"
+	return map[string]string{
+		"go.work": "go 1.26.0\n\nuse (\n\t./proto\n\t./shared\n\t./services/a\n\t./services/b\n\t./test\n)\n",
+
+		"proto/go.mod":               mod("proto"),
+		"proto/contract/contract.go": doc + "package contract\n",
+
+		"shared/go.mod":                    mod("shared"),
+		"shared/verdict/doc.go":            doc + "package verdict\n",
+		"shared/verdict/verdict.go":        "//go:build linux\n\npackage verdict\n\nimport (\n\t\"context\"\n\n\t\"" + prefix + "proto/contract\"\n)\n",
+		"shared/verdict/testdata/wrong.go": "package wrong\n",
+		"shared/natstest/server.go":        doc + "package natstest\n\nimport _ \"" + prefix + "shared/certtest\"\n",
+		"shared/certtest/certtest.go":      doc + "package certtest\n",
+		"shared/verdict/longest.go":        "package verdict\n" + strings.Repeat("\n", longest-1),
+		"proto/contract/long.pb.go":        "// Code generated by x. DO NOT EDIT.\n\npackage contract\n" + strings.Repeat("\n", longest),
+
+		"services/a/go.mod":            mod("services/a"),
+		"services/a/app/app.go":        doc + "package app\n\nimport _ \"" + prefix + "shared/verdict\"\n",
+		"services/a/app/app_test.go":   "package app_test\n\nimport _ \"" + prefix + "shared/natstest\"\n",
+		"services/b/go.mod":            mod("services/b"),
+		"services/b/app/app.go":        doc + "package app\n",
+		"test/go.mod":                  mod("test"),
+		"test/e2e/e2e_test.go":         doc + "package e2e\n\nimport _ \"" + prefix + "shared/natstest\"\n",
+		"test/cluster/pinned/go.mod":   mod("test/cluster/pinned"),
+		"test/cluster/pinned/main.go":  "// Command pinned is built only.\npackage main\n",
+		"test/cluster/cluster.go":      doc + "package cluster\n\nimport _ \"" + prefix + "shared/natstest\"\n",
+		"tools/lint/go.mod":            mod("tools/lint"),
+		".cache/downloaded/go.mod":     mod("downloaded"),
+		".cache/downloaded/package.go": "package downloaded\n",
 	}
-	if generated.Match(body) {
-		return 0
-	}
-	return bytes.Count(body, []byte("\n"))
 }
 
 func TestBreachesAreFound(t *testing.T) {
 	t.Parallel()
-	valid := func() pkg {
-		return pkg{
-			ImportPath: prefix + "shared/allowlist",
-			Doc:        "Package allowlist decides.",
-			GoFiles:    []string{"allowlist.go"},
-			Imports:    []string{"context", prefix + "proto/contract", prefix + "shared/verdict"},
-		}
+	if found := breaches(read(t, write(t, tree()))); len(found) > 0 {
+		t.Fatalf("the valid tree is refused: %v", found)
 	}
-	if found := breaches(valid()); len(found) > 0 {
-		t.Fatalf("the valid package is refused: %v", found)
+	imports := func(file, name, what string) map[string]string {
+		return map[string]string{file: "package " + name + "\n\nimport _ \"" + prefix + what + "\"\n"}
 	}
-	for name, breakIt := range map[string]func(*pkg){
-		"proto imports shared":          func(p *pkg) { p.ImportPath, p.Imports = prefix+"proto/contract", []string{prefix + "shared/verdict"} },
-		"shared imports a service":      func(p *pkg) { p.Imports = []string{prefix + "services/nswatch/internal/app"} },
-		"shared imports test":           func(p *pkg) { p.Imports = []string{prefix + "test/cluster"} },
-		"a test in shared imports test": func(p *pkg) { p.XTestImports = []string{prefix + "test/cluster"} },
-		"service imports service": func(p *pkg) {
-			p.ImportPath, p.Imports = prefix+"services/nswatch/internal/app", []string{prefix + "services/tokenauth/api"}
+	for name, tc := range map[string]struct {
+		files map[string]string // to add or replace; "" removes
+		want  string            // the beginning of the one breach
+	}{
+		"proto imports shared":       {imports("proto/contract/x.go", "contract", "shared/verdict"), "proto/contract imports"},
+		"shared imports a service":   {imports("shared/verdict/x.go", "verdict", "services/a/app"), "shared/verdict imports"},
+		"a test imports test":        {imports("shared/verdict/x_test.go", "verdict_test", "test/cluster"), "shared/verdict imports"},
+		"service imports service":    {imports("services/a/app/x.go", "app", "services/b/app"), "services/a/app imports"},
+		"test imports a service":     {imports("test/cluster/x.go", "cluster", "services/a/app"), "test/cluster imports"},
+		"test imports what it pins":  {imports("test/cluster/x.go", "cluster", "test/cluster/pinned"), "test/cluster imports"},
+		"a pinned module imports us": {imports("test/cluster/pinned/x.go", "main", "shared/verdict"), "test/cluster/pinned imports"},
+		"no such module":             {imports("shared/verdict/x.go", "verdict", "gone/p"), "shared/verdict imports"},
+		"test equipment in a daemon": {imports("services/a/app/x.go", "app", "shared/natstest"), "services/a/app imports"},
+		"an import behind a tag": {
+			map[string]string{"shared/verdict/x.go": "//go:build never\n\npackage verdict\n\nimport _ \"" + prefix + "services/a/app\"\n"},
+			"shared/verdict imports",
 		},
-		"a new part nobody allowed":  func(p *pkg) { p.Imports = []string{prefix + "tools/gen"} },
-		"test equipment in a daemon": func(p *pkg) { p.Imports = []string{prefix + "shared/natsconn/natstest"} },
-		"no package comment":         func(p *pkg) { p.Doc = " \n" },
-		"a vague name":               func(p *pkg) { p.ImportPath = prefix + "shared/utils" },
+		"an import on another system": {imports("shared/verdict/x_windows.go", "verdict", "services/a/app"), "shared/verdict imports"},
+		"a package behind a tag":      {map[string]string{"shared/traced/x.go": "//go:build never\n\npackage traced\n"}, "shared/traced has no package comment"},
+		"no package comment":          {map[string]string{"proto/contract/contract.go": "package contract\n"}, "proto/contract has no package comment"},
+		"a comment apart from its package": {
+			map[string]string{"proto/contract/contract.go": "// Apart.\n\npackage contract\n"}, "proto/contract has no package comment",
+		},
+		"a directive for a comment": {
+			map[string]string{"proto/contract/contract.go": "//go:generate x\npackage contract\n"}, "proto/contract has no package comment",
+		},
+		"tests alone without a comment": {map[string]string{"test/e2e/e2e_test.go": "package e2e_test\n"}, "test/e2e has no package comment"},
+		"a comment only on the tests": {
+			map[string]string{"proto/contract/contract.go": "package contract\n", "proto/contract/x_test.go": "// Package contract.\npackage contract\n"},
+			"proto/contract has no package comment",
+		},
+		"a pinned command without a comment": {
+			map[string]string{"test/cluster/pinned/main.go": "package main\n"}, "test/cluster/pinned has no package comment",
+		},
+		"a vague name": {map[string]string{"shared/utils/x.go": "// Package utils.\npackage utils\n"}, "shared/utils is called"},
+		"a long file": {
+			map[string]string{"shared/verdict/x.go": "package verdict\n" + strings.Repeat("\n", longest)}, "shared/verdict has 451 lines in x.go",
+		},
+		"a module nobody placed": {
+			map[string]string{
+				"go.work":    tree()["go.work"] + "\nuse ./gen\n",
+				"gen/go.mod": "module " + prefix + "gen\n", "gen/gen.go": "// Package gen.\npackage gen\n",
+			},
+			"module gen is in go.work, and",
+		},
+		"a service outside go.work":  {map[string]string{"services/c/go.mod": "module " + prefix + "services/c\n"}, "module services/c is not in go.work"},
+		"a module by another name":   {map[string]string{"tools/lint/go.mod": "module example.com/lint\n"}, "module tools/lint calls itself example.com/lint"},
+		"a module without a package": {map[string]string{"services/b/app/app.go": ""}, "module services/b has no package"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := valid()
-			breakIt(&p)
-			if len(breaches(p)) == 0 {
-				t.Error("the breach is not found")
+			t.Parallel()
+			files := tree()
+			for path, body := range tc.files {
+				files[path] = body
+			}
+			if found := breaches(read(t, write(t, files))); len(found) != 1 || !strings.HasPrefix(found[0], tc.want) {
+				t.Errorf("breaches = %q, want one that begins with %q", found, tc.want)
 			}
 		})
 	}
+}
+
+// write makes a tree of files and returns its root.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, body := range files {
+		if body == "" {
+			continue
+		}
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
 }

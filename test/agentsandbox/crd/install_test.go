@@ -302,6 +302,9 @@ func startConverter(t testing.TB, config *rest.Config) (stop func()) {
 	t.Cleanup(stop)
 	select {
 	case <-c.Ready():
+	case err := <-done:
+		done <- nil
+		t.Fatalf("the converter ended before it was ready: %v", err)
 	case <-deadline(t).Done():
 		t.Fatal("the converter was not ready in time")
 	}

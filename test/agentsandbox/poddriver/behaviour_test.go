@@ -47,23 +47,8 @@ func TestParseBehaviour(t *testing.T) {
 	}
 }
 
-func TestConfig(t *testing.T) {
-	tests := map[string]struct {
-		change func(*Config)
-		want   string
-	}{
-		"valid":        {func(*Config) {}, ""},
-		"no owner":     {func(c *Config) { c.Owns = nil }, "Owns"},
-		"less than no": {func(c *Config) { c.Workers = -1 }, "Workers"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			cfg := Config{Owns: func(string) bool { return true }}
-			tc.change(&cfg)
-			_, err := cfg.complete()
-			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("complete = %v, want an error with %q", err, tc.want)
-			}
-		})
+func TestNewWantsAnOwner(t *testing.T) {
+	if _, err := New(Config{}, nil); err == nil || !strings.Contains(err.Error(), "Owns") {
+		t.Errorf("New without Owns = %v, want an error that names it", err)
 	}
 }

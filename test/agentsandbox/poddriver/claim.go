@@ -16,8 +16,11 @@ type claimKey struct {
 	uid             types.UID
 }
 
+// volumePrefix begins the name of every volume that a driver made.
+const volumePrefix = "stand-in-"
+
 // volume is the name of the volume made for a claim.
-func (k claimKey) volume() string { return "stand-in-" + string(k.uid) }
+func (k claimKey) volume() string { return volumePrefix + string(k.uid) }
 
 func (d *Driver) claimChanged(o any, _ bool) {
 	claim, ok := o.(*corev1.PersistentVolumeClaim)

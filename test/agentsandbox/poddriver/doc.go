@@ -18,6 +18,9 @@
 // on, so that a driver that ends does not disturb another. Without a scheduler, Config.Bind makes the driver bind Pods.
 // It also makes a volume for each claim in its namespaces, since the scheduler waits for claims to be bound.
 //
+// Nobody confirms the deletion of a Pod whose driver has ended. [Start] therefore ends a driver by removing its Pods, its
+// volumes and their claims; who calls New and Run has to see to that.
+//
 // Left out: events of the kubelet, exec, logs, port-forward, probes (readiness is what the Behaviour says), restarts
 // (a crash loop is shown, not lived), init containers one after the other, and enforcement of network policies.
 //

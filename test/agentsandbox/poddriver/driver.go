@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-const defaultWorkers = 4
+// workers is how many Pods are driven at the same time.
+const workers = 4
 
 // Config configures a Driver.
 type Config struct {
@@ -26,35 +26,10 @@ type Config struct {
 	// Rule chooses a Pod's behaviour; false leaves the choice to the Pod's annotation. It may be nil, and is called again
 	// on every event of the Pod.
 	Rule func(*corev1.Pod) (Behaviour, bool)
-	// Bind makes the driver bind Pods without gates to its Node, for a cluster without a scheduler.
+	// Bind makes the driver bind Pods without gates to the Node, for a cluster without a scheduler.
 	Bind bool
-	// Node is the name of the Node to register; "" means "stand-in". Drivers share it.
-	Node string
-	// Workers is how many Pods are driven at the same time; 0 means 4.
-	Workers int
-	// Now returns the time; nil means time.Now.
-	Now func() time.Time
 	// Log gets what goes wrong, at debug level: to a test most of it is expected.
 	Log zerolog.Logger
-}
-
-func (c Config) complete() (Config, error) {
-	if c.Owns == nil {
-		return c, errors.New("configure the pod driver: Owns is not set; say which namespaces are this test's")
-	}
-	if c.Workers < 0 {
-		return c, fmt.Errorf("configure the pod driver: Workers is %d, want 0 or more", c.Workers)
-	}
-	if c.Workers == 0 {
-		c.Workers = defaultWorkers
-	}
-	if c.Node == "" {
-		c.Node = "stand-in"
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	return c, nil
 }
 
 // Driver drives the Pods of the namespaces it owns.
@@ -75,9 +50,8 @@ type Driver struct {
 
 // New makes a driver that has contacted nothing yet. The client needs an administrator's rights.
 func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
-	cfg, err := cfg.complete()
-	if err != nil {
-		return nil, err
+	if cfg.Owns == nil {
+		return nil, errors.New("configure the pod driver: Owns is not set; say which namespaces are this test's")
 	}
 	d := &Driver{
 		cfg:       cfg,
@@ -86,6 +60,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 		overrides: map[types.NamespacedName]Behaviour{},
 		seen:      map[types.UID]seen{},
 	}
+	var err error
 	d.pods, err = d.informer("pods", &corev1.Pod{}, d.podChanged)
 	if err != nil {
 		return nil, err
@@ -159,7 +134,7 @@ func (d *Driver) Run(ctx context.Context) error {
 		return err
 	}
 	close(d.ready)
-	for range d.cfg.Workers {
+	for range workers {
 		running.Go(func() { work(ctx, d.podQueue, d.cfg.Log, d.drive) })
 	}
 	running.Go(func() { work(ctx, d.claimQueue, d.cfg.Log, d.provision) })

@@ -2,6 +2,7 @@ package poddriver_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -226,17 +227,10 @@ func TestMissingSecret(t *testing.T) {
 	r.await("it is ready", ready)
 }
 
-// TestClaim: the scheduler waits for the claim, the driver makes its volume, and the volume goes with it.
-func TestClaim(t *testing.T) {
-	t.Parallel()
-	r := start(t, poddriver.Config{})
-	r.create("ready", func(p *corev1.Pod) {
-		p.Spec.Volumes = []corev1.Volume{{Name: "w", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "w"},
-		}}}
-	})
-	claims := r.cluster.Client().CoreV1().PersistentVolumeClaims(r.namespace)
-	_, err := claims.Create(t.Context(), &corev1.PersistentVolumeClaim{
+// claim makes the claim that claimed gives to a Pod.
+func (r *rig) claim() {
+	r.Helper()
+	_, err := r.cluster.Client().CoreV1().PersistentVolumeClaims(r.namespace).Create(r.Context(), &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "w"},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -245,7 +239,22 @@ func TestClaim(t *testing.T) {
 		},
 	}, metav1.CreateOptions{})
 	r.must(err)
+}
+
+func claimed(p *corev1.Pod) {
+	p.Spec.Volumes = []corev1.Volume{{Name: "w", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "w"},
+	}}}
+}
+
+// TestClaim: the scheduler waits for the claim, the driver makes its volume, and the volume goes with it.
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	r := start(t, poddriver.Config{})
+	r.create("ready", claimed)
+	r.claim()
 	r.await("the pod is ready", ready)
+	claims := r.cluster.Client().CoreV1().PersistentVolumeClaims(r.namespace)
 	claim, err := claims.Get(t.Context(), "w", metav1.GetOptions{})
 	r.must(err)
 	if claim.Status.Phase != corev1.ClaimBound {
@@ -256,10 +265,54 @@ func TestClaim(t *testing.T) {
 	r.must(claims.Delete(t.Context(), "w", metav1.DeleteOptions{}))
 	cluster.Eventually(t, "the volume goes", func(ctx context.Context) error {
 		_, err := r.cluster.Client().CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("it is there (%w)", err)
+		return absent(err)
+	})
+}
+
+// absent returns nil for the answer that an object does not exist.
+func absent(err error) error {
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err == nil:
+		return errors.New("it is there")
+	}
+	return err
+}
+
+// TestNothingOutlivesDriver: where a driver has ended, neither a Pod nor a claim keeps the namespace from going, and the
+// volumes are gone.
+func TestNothingOutlivesDriver(t *testing.T) {
+	t.Parallel()
+	core := cluster.Start(t, cluster.ControlPlane).Client().CoreV1()
+	var namespace, volume string
+	t.Run("driver", func(t *testing.T) {
+		r := start(t, poddriver.Config{})
+		r.claim()
+		r.create("ignore-deletion", claimed)
+		r.await("the pod is ready", ready)
+		r.delete(30)
+		r.create("ready", func(p *corev1.Pod) { p.Name = "unscheduled"; p.Spec.SchedulerName = "nobody" })
+		claim, err := core.PersistentVolumeClaims(r.namespace).Get(t.Context(), "w", metav1.GetOptions{})
+		r.must(err)
+		namespace, volume = r.namespace, claim.Spec.VolumeName
+	})
+	if t.Failed() {
+		return
+	}
+	if _, err := core.PersistentVolumes().Get(t.Context(), volume, metav1.GetOptions{}); absent(err) != nil {
+		t.Errorf("the volume: %v", absent(err))
+	}
+	pods, err := core.Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range pods.Items {
+		t.Errorf("pod %s on node %q is there", pod.Name, pod.Spec.NodeName)
+	}
+	cluster.Eventually(t, "the namespace goes", func(ctx context.Context) error {
+		_, err := core.Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		return absent(err)
 	})
 }
 

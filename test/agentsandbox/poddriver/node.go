@@ -14,6 +14,9 @@ import (
 )
 
 const (
+	// nodeName is the Node that all drivers of a cluster share.
+	nodeName = "stand-in"
+
 	// nodeAddress is the host address that Pods report. Nothing listens there for them.
 	nodeAddress = "127.0.0.1"
 
@@ -33,7 +36,7 @@ func (d *Driver) keepNode(ctx context.Context, registered chan<- struct{}) {
 		case err == nil:
 			done()
 		case ctx.Err() == nil:
-			d.cfg.Log.Debug().Err(err).Str("node", d.cfg.Node).Msg("keep the node, trying again")
+			d.cfg.Log.Debug().Err(err).Str("node", nodeName).Msg("keep the node, trying again")
 			d.mu.Lock()
 			d.lastError = err
 			d.mu.Unlock()
@@ -49,26 +52,26 @@ func (d *Driver) keepNode(ctx context.Context, registered chan<- struct{}) {
 
 func (d *Driver) refreshNode(ctx context.Context) error {
 	nodes := d.client.CoreV1().Nodes()
-	node, err := nodes.Get(ctx, d.cfg.Node, metav1.GetOptions{})
+	node, err := nodes.Get(ctx, nodeName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		node, err = nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-			Name:   d.cfg.Node,
-			Labels: map[string]string{corev1.LabelHostname: d.cfg.Node, corev1.LabelOSStable: "linux"},
+			Name:   nodeName,
+			Labels: map[string]string{corev1.LabelHostname: nodeName, corev1.LabelOSStable: "linux"},
 		}}, metav1.CreateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("register node %s: %w", d.cfg.Node, err)
+		return fmt.Errorf("register node %s: %w", nodeName, err)
 	}
 	if err := d.renewLease(ctx); err != nil {
-		return fmt.Errorf("renew the lease of node %s: %w", d.cfg.Node, err)
+		return fmt.Errorf("renew the lease of node %s: %w", nodeName, err)
 	}
 	if nodeReady(node) {
 		return nil
 	}
 	node = node.DeepCopy()
-	node.Status = readyStatus(d.cfg.Now())
+	node.Status = readyStatus(time.Now())
 	if _, err := nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("report node %s ready: %w", d.cfg.Node, err)
+		return fmt.Errorf("report node %s ready: %w", nodeName, err)
 	}
 	return nil
 }
@@ -112,13 +115,13 @@ func readyStatus(now time.Time) corev1.NodeStatus {
 // renewLease is what keeps the node from being declared lost. Drivers that share the node renew the same lease.
 func (d *Driver) renewLease(ctx context.Context) error {
 	leases := d.client.CoordinationV1().Leases(leaseNamespace)
-	now := metav1.NewMicroTime(d.cfg.Now())
-	lease, err := leases.Get(ctx, d.cfg.Node, metav1.GetOptions{})
+	now := metav1.NewMicroTime(time.Now())
+	lease, err := leases.Get(ctx, nodeName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = leases.Create(ctx, &coordination.Lease{
-			ObjectMeta: metav1.ObjectMeta{Name: d.cfg.Node},
+			ObjectMeta: metav1.ObjectMeta{Name: nodeName},
 			Spec: coordination.LeaseSpec{
-				HolderIdentity: &d.cfg.Node, LeaseDurationSeconds: new(int32(leaseSeconds)), RenewTime: &now,
+				HolderIdentity: new(nodeName), LeaseDurationSeconds: new(int32(leaseSeconds)), RenewTime: &now,
 			},
 		}, metav1.CreateOptions{})
 	} else if err == nil {

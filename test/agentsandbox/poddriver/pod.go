@@ -3,6 +3,7 @@ package poddriver
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,7 +36,7 @@ func (d *Driver) drive(ctx context.Context, key types.NamespacedName) error {
 	if err != nil {
 		return d.refuse(ctx, pod, err)
 	}
-	s := situation{pod: pod, behaviour: behaviour, bind: d.cfg.Bind, now: d.cfg.Now(), seen: d.remembered(pod.UID)}
+	s := situation{pod: pod, behaviour: behaviour, bind: d.cfg.Bind, now: time.Now(), seen: d.remembered(pod.UID)}
 	if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending {
 		if s.blocked, err = d.missingSource(ctx, pod); err != nil {
 			return err
@@ -83,7 +84,7 @@ func (d *Driver) refuse(ctx context.Context, pod *corev1.Pod, reason error) erro
 	if ended(pod) {
 		return nil
 	}
-	status := report{pod: pod, now: d.cfg.Now()}.ended(End{ExitCode: crashedExit})
+	status := report{pod: pod, now: time.Now()}.ended(End{ExitCode: crashedExit})
 	status.Reason, status.Message = "UnknownBehaviour", reason.Error()
 	return d.writeStatus(ctx, pod, status)
 }
@@ -93,10 +94,10 @@ func (d *Driver) carryOut(ctx context.Context, pod *corev1.Pod, p plan) error {
 	if p.bind {
 		binding := &corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID},
-			Target:     corev1.ObjectReference{Kind: "Node", Name: d.cfg.Node},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName},
 		}
 		if err := client.Bind(ctx, binding, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, d.cfg.Node, err)
+			return fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, nodeName, err)
 		}
 	}
 	if p.status != nil {

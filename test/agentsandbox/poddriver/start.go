@@ -12,8 +12,12 @@ import (
 // startTimeout bounds how long Start waits for the Node and the driver's caches, on a busy machine.
 const startTimeout = 2 * time.Minute
 
-// Start runs a driver and returns when it is ready. When the test ends, so does the driver. Any failure fails the test.
-// config must be an administrator's.
+// Start runs a driver and returns when it is ready. When the test ends, the driver stops, and the Pods on its Node, the
+// volumes that it made and their claims are removed from the namespaces it owned, so that these can be deleted. Any
+// failure fails the test. config must be an administrator's.
+//
+// Call Start after the namespaces were made and before anything that makes Pods, such as agentsandbox.Start: cleanups run
+// in reverse order, and what still runs after the driver would make its Pods anew.
 func Start(t testing.TB, config *rest.Config, cfg Config) *Driver {
 	t.Helper()
 	config = rest.CopyConfig(config)
@@ -33,6 +37,11 @@ func Start(t testing.TB, config *rest.Config, cfg Config) *Driver {
 		stop()
 		if err := <-done; err != nil {
 			t.Errorf("pod driver: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
+		defer cancel()
+		if err := d.clean(ctx); err != nil {
+			t.Error(err)
 		}
 	})
 	select {
