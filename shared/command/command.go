@@ -115,6 +115,12 @@ func (d Daemon[S]) root(env Environment) *cobra.Command {
 			return cfg.WriteEffective(cmd.OutOrStdout())
 		},
 	})
+	config.AddCommand(&cobra.Command{
+		Use:   "keys",
+		Short: "List the stock settings with their defaults, rules, variables and flags",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return writeKeys(cmd.OutOrStdout()) },
+	})
 	root.AddCommand(config, &cobra.Command{
 		Use:   "version",
 		Short: "Print what program this is",

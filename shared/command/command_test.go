@@ -287,3 +287,15 @@ func TestVersion(t *testing.T) {
 		t.Errorf("exit %d, %q", got.code, got.stdout)
 	}
 }
+
+func TestConfigKeysListsEveryKey(t *testing.T) {
+	got := run(t.Context(), program(neverWired), nil, "config", "keys")
+	if got.code != 0 || got.stderr != "" {
+		t.Fatalf("exit %d, stderr %q", got.code, got.stderr)
+	}
+	for _, k := range driverconf.Keys() {
+		if !strings.Contains(got.stdout, k.Name+" ") {
+			t.Errorf("the list lacks %s", k.Name)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 //
 //	nswatch --config F              run
 //	nswatch config check --config F validate offline, print the effective settings
+//	nswatch config keys             list the stock settings
 //	nswatch version                 print what program this is
 //
 // Every flag and environment variable of the stock standalone driver works in each (contract 3.3), but for
