@@ -10,10 +10,11 @@ import (
 
 // writeKeys prints the stock settings as a table, one line per key.
 func writeKeys(w io.Writer) error {
+	// What cannot be written shows at Flush.
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "KEY\tTYPE\tDEFAULT\tVARIABLE\tFLAG\tRULE")
+	_, _ = fmt.Fprintln(table, "KEY\tTYPE\tDEFAULT\tVARIABLE\tFLAG\tRULE")
 	for _, k := range driverconf.Keys() {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", k.Name, k.Type, k.Default, orDash(k.Env), orDash(k.Flag), k.Rule)
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", k.Name, k.Type, k.Default, orDash(k.Env), orDash(k.Flag), k.Rule)
 	}
 	return table.Flush()
 }
