@@ -44,11 +44,11 @@ func (w *Writer) fits(kind ProofKind) bool {
 // listed takes a list from the source (rule W5).
 func (w *Writer) listed(at Instant, in Listed, p *Plan) {
 	s := &w.source
-	s.relisting = false
 	if !w.fits(in.Kind) {
 		return
 	}
 	if s.known && in.Order < s.order {
+		w.relistFailed(at)
 		p.find(FoundOldList, "", fmt.Errorf("version %s is older than version %s, which was used before", quote(in.Version), quote(s.version)))
 		return
 	}
@@ -70,8 +70,11 @@ func (w *Writer) prove(at Instant, kind ProofKind, proven time.Duration) {
 	s := &w.source
 	s.failing, s.failure = false, nil
 	proven = min(proven, at.Mono)
-	if kind != ProofWatch && (!s.consistent || proven >= s.consistentAt) {
-		s.consistent, s.consistentAt = true, proven
+	if kind != ProofWatch {
+		s.relisting = false
+		if !s.consistent || proven >= s.consistentAt {
+			s.consistent, s.consistentAt = true, proven
+		}
 	}
 	if s.proof == 0 || proven >= s.provenAt {
 		s.proof, s.provenAt = kind, proven
@@ -81,13 +84,18 @@ func (w *Writer) prove(at Instant, kind ProofKind, proven time.Duration) {
 // sourceFailed never changes the list (rule W9).
 func (w *Writer) sourceFailed(at Instant, in SourceFailed) {
 	s := &w.source
-	if s.relisting {
-		s.relisting, s.nextRelist = false, at.Mono+w.config.Settings.HeartbeatInterval.Std()
-	}
+	w.relistFailed(at)
 	if !s.failing {
 		s.failing, s.failingSince = true, at.Mono
 	}
 	s.failure = in.Err
+}
+
+// relistFailed lets an interval pass before a relist that was asked for is asked for again.
+func (w *Writer) relistFailed(at Instant) {
+	if s := &w.source; s.relisting {
+		s.relisting, s.nextRelist = false, at.Mono+w.config.Settings.HeartbeatInterval.Std()
+	}
 }
 
 // withdrawal is the reason for which the list must be withdrawn; empty when there is none.

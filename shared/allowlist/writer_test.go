@@ -51,13 +51,29 @@ func TestTakeOverOrder(t *testing.T) {
 		t.Fatalf("after the look %#v, want a relist", a)
 	}
 	x.pass(time.Second)
-	// Neither is a watch event, however new.
-	if a := x.tell(x.listed(ProofWatch)); a != (Relist{}) {
-		t.Fatalf("after a watch event %#v, want a relist", a)
+	// Neither is a watch event, however new, nor a list that was asked for before.
+	if a := x.tell(x.listed(ProofWatch)); a != nil {
+		t.Fatalf("after a watch event %#v", a)
+	}
+	before := x.listed(ProofList)
+	before.ProvenAt -= 2 * time.Second
+	if a := x.tell(before); a != (Relist{}) {
+		t.Fatalf("after a list from before the look %#v, want a relist", a)
+	}
+	// One that is older than what is known is refused, and asked for again after an interval.
+	old := x.listed(ProofList)
+	old.Order = 0
+	if a := x.tell(old); a != nil {
+		t.Fatalf("after an older list %#v", a)
+	}
+	x.reports(FoundOldList)
+	x.pass(time.Second)
+	if a := x.tell(Tick{}); a != (Relist{}) {
+		t.Fatalf("an interval after an older list %#v, want a relist", a)
 	}
 	w := x.tell(x.listed(ProofList))
 	s := x.snapshotOf(w)
-	if s.Epoch != uint64(x.at.Wall.Add(-time.Second).UnixMilli()) || s.Revision != 1 || !s.Previous.IsZero() || s.Writer != "nswatch-0" ||
+	if s.Epoch != uint64(x.at.Wall.Add(-2*time.Second).UnixMilli()) || s.Revision != 1 || !s.Previous.IsZero() || s.Writer != "nswatch-0" ||
 		s.Source != (Source{Kind: SourceLabel, Selector: "a=b", Version: "v"}) || w.(Write).ExpectSequence != 0 {
 		t.Errorf("fencing write %+v expects %d", s, w.(Write).ExpectSequence)
 	}
@@ -67,7 +83,7 @@ func TestTakeOverOrder(t *testing.T) {
 	x.pass(20 * time.Millisecond)
 	b := x.beatOf(x.tell(x.store.cas(w.(Write))))
 	want := Heartbeat{
-		GatewayID: gateway, Epoch: s.Epoch, Revision: 1, Digest: digestOf(x.payload(w)), Beat: 1, Issued: 1020 * time.Millisecond,
+		GatewayID: gateway, Epoch: s.Epoch, Revision: 1, Digest: digestOf(x.payload(w)), Beat: 1, Issued: 2020 * time.Millisecond,
 		PublishedAt: stampTime(x.at.Wall), Writer: "nswatch-0", Proof: Proof{Kind: ProofList, Age: 20 * time.Millisecond}, TTL: 5 * time.Second,
 	}
 	if diff := cmp.Diff(want, b); diff != "" {
