@@ -46,6 +46,10 @@ type clocks struct {
 	// lost is, right after observe has found slept, how much the monotonic clock has fallen behind; zero when there is
 	// no boot clock to tell.
 	lost time.Duration
+	// ahead is, right after observe, how far the wall clock has gone ahead of the monotonic one since it was last
+	// trusted, although the boot clock shows no sleep; zero when that is within the tolerance. A step looks like this,
+	// and so does a virtual machine that was stopped with all its clocks, and whose wall clock was then put right.
+	ahead time.Duration
 }
 
 // observe compares at with the last Instant and with what was trusted before.
@@ -57,7 +61,7 @@ func (c *clocks) observe(at Instant, stall, skew time.Duration) anomaly {
 	}
 	gap, awake := at.Mono-c.mono, c.hasBoot && at.Boot != 0
 	jump := wall - c.wall
-	c.mono, c.lost = at.Mono, 0
+	c.mono, c.lost, c.ahead = at.Mono, 0, 0
 	found := steady
 	switch {
 	case gap < 0:
@@ -71,6 +75,9 @@ func (c *clocks) observe(at Instant, stall, skew time.Duration) anomaly {
 	}
 	if found == slept && awake {
 		c.lost = asleep - c.asleep
+	}
+	if awake && jump > clockTolerance && (found == steady || found == stepped || found == stalled) {
+		c.ahead = jump
 	}
 	// Small steps are trusted at once when nothing else can hide behind them. Otherwise they add up until they count.
 	if found != steady || jump < 0 || awake && jump > clockTolerance {

@@ -65,11 +65,9 @@ func (o *object) field(name string) {
 	if o.err != nil {
 		return
 	}
-	key := `"` + name + `":`
-	if o.next > 0 {
-		key = "," + key
-	}
-	if !o.skip(key) {
+	start := o.at
+	if o.next > 0 && !o.skip(",") || !o.skip(`"`) || !o.skip(name) || !o.skip(`":`) {
+		o.at = start
 		o.misplaced(name)
 		return
 	}
@@ -151,18 +149,21 @@ func (c *cursor) text(problem func(string) string) string {
 	c.literal(`"`)
 	value, escaped := c.at, false
 	for {
-		i := strings.IndexAny(c.s[c.at:], `"\`)
 		if c.err != nil {
 			return ""
 		}
+		i := strings.IndexByte(c.s[c.at:], '"')
 		if i < 0 {
 			c.at = start
 			c.fail("a string does not end")
 			return ""
 		}
-		if c.at += i; c.s[c.at] == '"' {
+		escape := strings.IndexByte(c.s[c.at:c.at+i], '\\')
+		if escape < 0 {
+			c.at += i
 			break
 		}
+		c.at += escape
 		if !c.skip(`\"`) && !c.skip(`\\`) {
 			c.fail(`the escape %s is not canonical; only \" and \\ are`, quote(c.s[c.at:min(c.at+2, len(c.s))]))
 			return ""

@@ -40,7 +40,8 @@
 //     event or bookmark is shown in beats as the newest proof, and alone lets no beat out: a watch that was held up
 //     delivers old events when it comes back, and nothing in them tells their age.
 //   - W5: a list replaces the one before; an older one, by the source's own order, is refused.
-//   - W6: a removal is stored at once, with a beat right behind it; additions wait a few milliseconds for others.
+//   - W6: a removal is stored at once, with a beat right behind it, and so is an addition after a pause; additions that
+//     follow a list within a few milliseconds wait for others.
 //   - W7: [Select] takes out what is never published.
 //   - W9: a source that fails changes nothing. A file is withdrawn after its grace; until then, and for a label for
 //     ever, the beats stop with the last proof. A list that is too large is withdrawn too, never cut.
@@ -49,7 +50,8 @@
 //   - W11: an empty list is a list like any other. It takes a source that said so.
 //
 // W8 is the file source's, in nswatch. In addition a writer looks at both keys every five intervals, and puts right
-// what others did to them; and a writer whose machine slept ends its term, because its beats would be late for ever.
+// what others did to them. And a writer ends its term when its machine slept, or when its wall clock went ahead, because
+// the machine may have been stopped with all its other clocks: its beats would be late for ever.
 //
 // # Reader
 //
@@ -57,9 +59,11 @@
 // without locks: a shell stores the newest one atomically. The rules:
 //
 //   - R1: what does not verify and parse counts for nothing; as the current value of a key it makes the state Invalid
-//     until that key holds a record that counts.
-//   - R2: epoch, revision and beat never go back; [Marks] carry that over a restart. Two lists of one revision are a
-//     fork, which only a higher epoch ends.
+//     until that key holds a record that counts. Keys may change while the reader runs ([Rekeyed]): a new one disturbs
+//     nothing, and what one that is gone has signed counts for nothing from then on.
+//   - R2: epoch, revision and beat never go back; [Marks] carry that over a restart, but for the newest beats, which are
+//     not worth a write to disk each second: R4 stands in for them. Two lists of one revision are a fork, which only a
+//     higher epoch ends.
 //   - R3: Fresh is a list, a beat with the same epoch, revision and digest, and a deadline ahead. The deadline counts
 //     from the beat's issue, mapped to the reader's monotonic clock by the smallest transit of the epoch.
 //   - R4: at the start, in a new epoch, and after a sleep or a stall, beats are on trial: two of them, at least one
@@ -86,8 +90,14 @@
 // max_staleness at worst. Two things add to the worst case, each only against a broker that delays on purpose: in an
 // epoch whose every beat was late, the delay of the quickest one, which rule R4 keeps under max_clock_skew plus the
 // error of the wall clocks; and the creep of the quickest beat, at most max_clock_skew again before the wall clocks
-// are compared. A sleep of less than a second goes unnoticed. A virtual machine that was stopped so that none of its
-// clocks shows it answers until the deadline that it had.
+// are compared. A sleep of less than a second goes unnoticed.
+//
+// A virtual machine can be stopped with its monotonic and its boot clock, and no deadline then shows the time. When the
+// wall clock is put right afterwards, a reader takes that step for the length of the stop: up to max_clock_skew it ages
+// what is proven, and counts towards the comparison of the wall clocks; beyond, beats are on trial again. That trial
+// leaves the wall clock out, because it cannot tell a stop from a clock that was set wrong, so a broker that recorded
+// the beats of the stop can play them back and pass. A stop that no clock shows lasts as long longer as it took, and a
+// broker can use it in the same way.
 //
 // # Callers
 //

@@ -136,23 +136,24 @@ func decodeBase64(encoded []byte) ([]byte, error) {
 	return b, nil
 }
 
-// open returns the payload of a record that is signed with one of keys. No byte of the payload is interpreted
-// before that.
-func (e *envelope) open(keys KeySet) ([]byte, error) {
-	if err := keys.verify(e.keyID, e.kind.preimage(e.payload), e.signature); err != nil {
-		return nil, err
+// open returns the payload of a record that is signed with one of keys, and that key. No byte of the payload is
+// interpreted before that.
+func (e *envelope) open(keys KeySet) ([]byte, PublicKey, error) {
+	by, err := keys.verify(e.keyID, e.kind.preimage(e.payload), e.signature)
+	if err != nil {
+		return nil, PublicKey{}, err
 	}
 	if !e.compressed {
-		return e.payload, nil
+		return e.payload, by, nil
 	}
 	payload, err := decompress(e.payload)
 	if err != nil {
-		return nil, err
+		return nil, PublicKey{}, err
 	}
 	if plainLength(len(payload)) <= PlainLimit {
-		return nil, reject(Malformed, "it is compressed although it fits into %d bytes without", PlainLimit)
+		return nil, PublicKey{}, reject(Malformed, "it is compressed although it fits into %d bytes without", PlainLimit)
 	}
-	return payload, nil
+	return payload, by, nil
 }
 
 // seal signs a payload and returns the record.

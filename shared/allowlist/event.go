@@ -1,6 +1,6 @@
 package allowlist
 
-// Event is something that a reader is told: a Record, a Tick, a Rebuilt or a Suspended.
+// Event is something that a reader is told: a Record, a Tick, a Rebuilt, a Suspended or a Rekeyed.
 type Event interface{ event() }
 
 // Record is a message on a key of the bucket, as the consumer delivers it.
@@ -23,10 +23,18 @@ type Rebuilt struct{}
 // send it: the reader sees it in the clocks.
 type Suspended struct{}
 
+// Rekeyed says that records may be signed with Keys from now on, and with no other key. A key that is new changes
+// nothing that is held. When a key is gone, all that it signed ends at once: the list, the newest beat and the proof
+// that rest on it, and the trial. The state is then Invalid until the records count again (rule R1). The Marks stay:
+// what was refused for them remains refused. A stolen key may have moved them beyond any epoch that the writer will
+// reach; then the stored Marks must be removed and the reader started again. Keys without a key deny everything.
+type Rekeyed struct{ Keys KeySet }
+
 func (Record) event()    {}
 func (Tick) event()      {}
 func (Rebuilt) event()   {}
 func (Suspended) event() {}
+func (Rekeyed) event()   {}
 
 // Operation is what a message does to its key. The zero value is an unknown operation, which ends Fresh (rule R6).
 type Operation uint8
@@ -105,11 +113,14 @@ const (
 	FoundUnproven
 	// FoundDoubt: a write, or a leader-read, that nobody knows the outcome of (rule W1).
 	FoundDoubt
+	// FoundKeyGone: what is held of a key of the bucket was signed with a key that is no longer configured.
+	FoundKeyGone
 )
 
 var findingNames = [...]string{
 	"none", "rejected", "rollback", "fork", "duplicate", "late", "behind", "clock_skew", "gone", "stray", "withdrawn",
 	"stall", "sleep", "clock_step", "clock_back", "drift", "foreign", "old_list", "too_large", "unproven", "doubt",
+	"key_gone",
 }
 
 // String is the kind as a metric label.

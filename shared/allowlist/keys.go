@@ -140,13 +140,13 @@ func (k KeySet) Has(key PublicKey) bool {
 }
 
 // verify is one of the two gates of rule R1; the other is the strict payload.
-func (k KeySet) verify(id KeyID, message, signature []byte) error {
+func (k KeySet) verify(id KeyID, message, signature []byte) (PublicKey, error) {
 	key, ok := k.keys[id]
 	if !ok {
-		return reject(UnknownKey, "it is signed with key %s, which is none of the configured keys", id)
+		return PublicKey{}, reject(UnknownKey, "it is signed with key %s, which is none of the configured keys", id)
 	}
 	if !signatureHolds(key.key[:], message, signature) {
-		return reject(BadSignature, "its signature does not verify under key %s", id)
+		return PublicKey{}, reject(BadSignature, "its signature does not verify under key %s", id)
 	}
-	return nil
+	return key, nil
 }

@@ -61,7 +61,8 @@ const (
 	EndSuperseded
 	// EndSplit: another writer has written under this very epoch.
 	EndSplit
-	// EndClock: the machine slept or its monotonic clock went back, so the times in later beats would be wrong.
+	// EndClock: the machine slept or was stopped, or may have been, or its monotonic clock went back. The times in later
+	// beats would be wrong.
 	EndClock
 	// EndDefect: a record cannot be made.
 	EndDefect

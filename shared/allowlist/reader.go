@@ -22,6 +22,7 @@ type Reader struct {
 	transit transit
 	trial   trial
 	issued  time.Duration // of the newest accepted beat, on the writer's clock
+	by      PublicKey     // that signed it, live or not
 	late    time.Duration // how much later than the quickest it was
 
 	held *heldList
@@ -42,6 +43,7 @@ type Reader struct {
 type heldList struct {
 	stamp  stamp
 	digest Digest
+	by     PublicKey
 	uids   map[string]string
 
 	writer      string
@@ -60,6 +62,7 @@ type heldBeat struct {
 // proof is a list and the beat that vouches for it (rule R3).
 type proof struct {
 	list             *heldList
+	by               PublicKey // that signed the beat
 	issued, deadline time.Duration
 }
 
@@ -98,9 +101,11 @@ func NewReader(gatewayID string, keys KeySet, settings Settings, marks Marks) (*
 type Effects struct {
 	// From and To are the conditions before and after; equal when nothing changed.
 	From, To Condition
-	// Resync asks for the consumer to be thrown away and started afresh (rules R5, R7).
+	// Resync asks for the consumer to be thrown away and started afresh (rules R5, R7), or for the records to be
+	// delivered again because the keys have changed.
 	Resync bool
-	// Persist asks for the Marks to be stored before the View is used (rule R2).
+	// Persist asks for the Marks to be stored before the View is used (rule R2). A new list, epoch or fork sets it; a
+	// beat alone does not.
 	Persist bool
 	// Findings are to be counted and logged.
 	Findings []Finding
@@ -126,10 +131,12 @@ func (r *Reader) Step(at Instant, event Event) Effects {
 	case Suspended:
 		e.find(FoundSleep, "", nil)
 		r.distrust(false)
+	case Rekeyed:
+		r.rekey(event.Keys, &e)
 	case Tick:
 	}
 	e.To = r.condition(at.Mono)
-	e.Resync = r.resync.due(at.Mono, e.To, r.withdrawn, r.interval, r.maxStaleness)
+	e.Resync = r.resync.due(at.Mono, e.To, r.told(at.Mono), r.interval, r.maxStaleness)
 	before.Beat = r.marks.Beat // a beat alone is not worth a write per second: rule R4 covers its loss
 	e.Persist = before != r.marks
 	r.last = e.To
@@ -137,10 +144,17 @@ func (r *Reader) Step(at Instant, event Event) Effects {
 	return e
 }
 
+// told says that the writer was heard lately and has itself said why nothing is granted: a fresh consumer would hear
+// the same.
+func (r *Reader) told(now time.Duration) bool {
+	return (r.withdrawn || r.marks.Forked) && r.transit.known && now-r.transit.at < r.maxStaleness
+}
+
 // watchClocks looks for a sleep, a stall or a step (rule R4).
 func (r *Reader) watchClocks(at Instant, e *Effects) {
 	switch r.clocks.observe(at, r.maxStaleness, r.maxSkew) {
 	case steady:
+		r.age(r.clocks.ahead)
 	case stalled:
 		e.find(FoundStall, "", nil)
 		r.distrust(false)
@@ -151,11 +165,28 @@ func (r *Reader) watchClocks(at Instant, e *Effects) {
 	case regressed:
 		e.find(FoundClockBack, "", nil)
 		r.distrust(false)
+		r.resync.since = at.Mono // it lay in the future
 	case stepped:
 		// The wall clock is not what it was; beats still have to show that this machine was not paused.
 		e.find(FoundClockStep, "", nil)
 		r.distrust(true)
 	}
+}
+
+// age is for a wall clock that went ahead by less than wall clocks may differ. The machine may have been stopped for
+// that long with all its other clocks, so everything that is proven is taken to be older by that much; and beats may
+// come that much later from now on and not look it, so it counts as a rise of the smallest transit.
+func (r *Reader) age(d time.Duration) {
+	if d == 0 {
+		return
+	}
+	if r.beat != nil {
+		r.beat.issued, r.beat.deadline = r.beat.issued-d, r.beat.deadline-d
+	}
+	if p := r.proof; p != nil {
+		r.proof = &proof{list: p.list, by: p.by, issued: p.issued - d, deadline: p.deadline - d}
+	}
+	r.transit.trusted -= d
 }
 
 // distrust ends Fresh until beats have passed the trial again. noWall leaves the wall clock out of it.

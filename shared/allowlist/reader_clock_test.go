@@ -103,7 +103,8 @@ func TestWallClockSteps(t *testing.T) {
 		inCheck  verdict.Reason
 		withBoot bool
 	}{
-		"forward a little":                {20 * time.Second, nil, fresh(), fresh(), verdict.Stale, true},
+		"forward a little":                {10 * time.Second, nil, fresh(), fresh(), verdict.Stale, true},
+		"forward past the deadline":       {20 * time.Second, nil, stale(), fresh(), verdict.Stale, true},
 		"forward under the tolerance":     {time.Second, nil, fresh(), fresh(), "", true},
 		"forward far":                     {10 * time.Minute, []FindingKind{FoundClockStep}, stale(), fresh(), verdict.Stale, true},
 		"back far":                        {-10 * time.Minute, nil, fresh(), fresh(), "", true},
@@ -203,5 +204,75 @@ func TestCreepingDelay(t *testing.T) {
 				t.Errorf("found drift: %v", found)
 			}
 		})
+	}
+}
+
+// TestStoppedForLessThanClocksMayDiffer: a virtual machine that was stopped with all its clocks, and whose wall clock
+// was then put right by a little, has not been Fresh for longer than it was.
+func TestStoppedForLessThanClocksMayDiffer(t *testing.T) {
+	x := newReaderTest(t)
+	a := newAuthor(t, 5, x.at.Mono)
+	x.open(a, 1, "team-a")
+	// The beat of a list that is still to come ages too.
+	x.wait(time.Second)
+	list := a.snapshot(2, x.at, "team-a")
+	x.heartbeat(a, 2)
+	x.expect(behind())
+	x.step(10 * time.Second)
+	x.put(SnapshotKey(gateway), list)
+	if got := x.answers("team-a", ""); got.Age != 10*time.Second {
+		t.Errorf("age %s after 10s that only the wall clock shows", got.Age)
+	}
+	// What is proven ages again.
+	x.step(4 * time.Second)
+	x.last = x.r.Step(x.at, Tick{})
+	if got := x.answers("team-a", ""); got.Age != 14*time.Second {
+		t.Errorf("age %s after 14s that only the wall clock shows", got.Age)
+	}
+	x.wait(time.Second)
+	x.answers("team-a", verdict.Stale)
+}
+
+// TestManyShortStops: a broker that kept the beats of each of them to itself may not bring them late for ever.
+func TestManyShortStops(t *testing.T) {
+	for name, c := range map[string]struct {
+		late bool
+		want Condition
+	}{"the beats are late": {true, stale()}, "only the wall clock was wrong": {false, fresh()}} {
+		t.Run(name, func(t *testing.T) {
+			x := newReaderTest(t)
+			a := newAuthor(t, 5, x.at.Mono)
+			x.open(a, 1, "team-a")
+			writersWall := x.at.Wall
+			for range 5 {
+				x.step(8 * time.Second)
+				if !c.late {
+					writersWall = writersWall.Add(8 * time.Second)
+				}
+				for range 2 {
+					x.wait(time.Second)
+					writersWall = writersWall.Add(time.Second)
+					x.heartbeat(a, 1, func(h *Heartbeat) { h.PublishedAt = stampTime(writersWall) })
+				}
+			}
+			x.expect(c.want)
+		})
+	}
+}
+
+// TestResyncAfterTheClockWentBack: the wait before a fresh consumer is asked for does not lie in the future.
+func TestResyncAfterTheClockWentBack(t *testing.T) {
+	x := newReaderTest(t)
+	a := newAuthor(t, 5, x.at.Mono)
+	x.open(a, 1, "team-a")
+	x.at.Mono -= 10 * time.Minute
+	x.last = x.r.Step(x.at, Tick{})
+	asked := x.last.Resync
+	for range 4 * 6 {
+		x.wait(250 * time.Millisecond)
+		asked = asked || x.last.Resync
+	}
+	if !asked {
+		t.Error("no fresh consumer is asked for")
 	}
 }

@@ -197,7 +197,7 @@ func (x *storm) trouble(n int) {
 func TestReaderAgainstHistory(t *testing.T) {
 	reasons := map[verdict.Reason]int{}
 	total := 0
-	for seed := range uint64(70) {
+	for seed := range uint64(40) {
 		x := newStorm(t, seed)
 		for range 60 {
 			x.step()

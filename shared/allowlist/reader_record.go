@@ -46,7 +46,7 @@ func (r *Reader) fail(key string, f fault) {
 
 // snapshot takes a value of the snapshot key. The error is that it does not count.
 func (r *Reader) snapshot(m Record, e *Effects) error {
-	s, digest, err := OpenSnapshot(m.Value, r.keys, r.gatewayID)
+	s, digest, by, err := openSnapshot(m.Value, r.keys, r.gatewayID)
 	if err != nil {
 		return err
 	}
@@ -56,9 +56,9 @@ func (r *Reader) snapshot(m Record, e *Effects) error {
 	}
 	r.raise(st, digest)
 	r.snapshotFault = sound
-	if r.held == nil || r.held.stamp != st || r.held.digest != digest {
+	if r.held == nil || r.held.stamp != st || r.held.digest != digest || r.held.by != by {
 		r.held = &heldList{
-			stamp: st, digest: digest, uids: s.Namespaces.index(),
+			stamp: st, digest: digest, by: by, uids: s.Namespaces.index(),
 			writer: s.Writer, publishedAt: s.PublishedAt, source: s.Source,
 		}
 	}
@@ -68,7 +68,7 @@ func (r *Reader) snapshot(m Record, e *Effects) error {
 
 // heartbeat takes a value of the heartbeat key. The error is that it does not count.
 func (r *Reader) heartbeat(at Instant, m Record, e *Effects) error {
-	h, err := OpenHeartbeat(m.Value, r.keys, r.gatewayID)
+	h, by, err := openHeartbeat(m.Value, r.keys, r.gatewayID)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (r *Reader) heartbeat(at Instant, m Record, e *Effects) error {
 		return nil
 	}
 	r.raise(st, h.Digest)
-	r.marks.Beat, r.issued, r.heartbeatFault = h.Beat, h.Issued, sound
+	r.marks.Beat, r.issued, r.by, r.heartbeatFault = h.Beat, h.Issued, by, sound
 	issued := r.issueOf(at, h, e)
 	if r.withdrawn = h.Withdrawn(); r.withdrawn {
 		e.find(FoundWithdrawn, m.Key, errors.New(h.Reason))
@@ -189,5 +189,5 @@ func (r *Reader) match() {
 		r.snapshotFault != sound || r.heartbeatFault != sound || r.marks.Forked {
 		return
 	}
-	r.proof = &proof{list: l, issued: b.issued, deadline: b.deadline}
+	r.proof = &proof{list: l, by: r.by, issued: b.issued, deadline: b.deadline}
 }

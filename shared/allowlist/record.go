@@ -20,18 +20,24 @@ func SealSnapshot(s Snapshot, signer *Signer) ([]byte, Digest, error) {
 // OpenSnapshot verifies a stored record and reads it (rule R1). Any byte string is safe to give. The error is a
 // *Rejection; nothing of a record that gives one may be used.
 func OpenSnapshot(record []byte, keys KeySet, gatewayID string) (Snapshot, Digest, error) {
-	payload, err := openPayload(kindSnapshot, record, keys)
+	s, digest, _, err := openSnapshot(record, keys, gatewayID)
+	return s, digest, err
+}
+
+// openSnapshot tells the key too.
+func openSnapshot(record []byte, keys KeySet, gatewayID string) (Snapshot, Digest, PublicKey, error) {
+	payload, by, err := openPayload(kindSnapshot, record, keys)
 	if err != nil {
-		return Snapshot{}, Digest{}, err
+		return Snapshot{}, Digest{}, PublicKey{}, err
 	}
 	s, err := decodeSnapshot(payload)
 	if err != nil {
-		return Snapshot{}, Digest{}, &Rejection{Cause: Malformed, err: err}
+		return Snapshot{}, Digest{}, PublicKey{}, &Rejection{Cause: Malformed, err: err}
 	}
 	if s.GatewayID != gatewayID {
-		return Snapshot{}, Digest{}, foreign(s.GatewayID, gatewayID)
+		return Snapshot{}, Digest{}, PublicKey{}, foreign(s.GatewayID, gatewayID)
 	}
-	return s, digestOf(payload), nil
+	return s, digestOf(payload), by, nil
 }
 
 // SealHeartbeat signs h and returns the record to store. The error is a value that no reader would accept.
@@ -49,24 +55,30 @@ func SealHeartbeat(h Heartbeat, signer *Signer) ([]byte, error) {
 
 // OpenHeartbeat is OpenSnapshot for heartbeats.
 func OpenHeartbeat(record []byte, keys KeySet, gatewayID string) (Heartbeat, error) {
-	payload, err := openPayload(kindHeartbeat, record, keys)
+	h, _, err := openHeartbeat(record, keys, gatewayID)
+	return h, err
+}
+
+// openHeartbeat tells the key too.
+func openHeartbeat(record []byte, keys KeySet, gatewayID string) (Heartbeat, PublicKey, error) {
+	payload, by, err := openPayload(kindHeartbeat, record, keys)
 	if err != nil {
-		return Heartbeat{}, err
+		return Heartbeat{}, PublicKey{}, err
 	}
 	h, err := decodeHeartbeat(payload)
 	if err != nil {
-		return Heartbeat{}, &Rejection{Cause: Malformed, err: err}
+		return Heartbeat{}, PublicKey{}, &Rejection{Cause: Malformed, err: err}
 	}
 	if h.GatewayID != gatewayID {
-		return Heartbeat{}, foreign(h.GatewayID, gatewayID)
+		return Heartbeat{}, PublicKey{}, foreign(h.GatewayID, gatewayID)
 	}
-	return h, nil
+	return h, by, nil
 }
 
-func openPayload(k kind, record []byte, keys KeySet) ([]byte, error) {
+func openPayload(k kind, record []byte, keys KeySet) ([]byte, PublicKey, error) {
 	e, err := parseEnvelope(k, record)
 	if err != nil {
-		return nil, err
+		return nil, PublicKey{}, err
 	}
 	return e.open(keys)
 }

@@ -12,14 +12,18 @@ type resync struct {
 	// since is when a consumer was last started or asked for, or nothing was wrong.
 	since time.Duration
 	was   State
+	// rekeyed says that the keys have changed in a way that makes the records worth another look.
+	rekeyed bool
 }
 
-// due reports whether to ask now. told says that the writer itself withdrew the list, which a fresh consumer cannot
-// change.
+// due reports whether to ask now. told says that the writer is heard and has withdrawn the list, or contradicted
+// itself, which a fresh consumer cannot change.
 func (r *resync) due(now time.Duration, c Condition, told bool, interval, maxStaleness time.Duration) bool {
 	wait := maxStaleness / 3
 	switch {
-	case c.State == Fresh, told && c.State == Withdrawn, c.Reason == verdict.Forked:
+	case r.rekeyed:
+		r.rekeyed, wait = false, 0
+	case c.State == Fresh, told && (c.State == Withdrawn || c.Reason == verdict.Forked):
 		r.since, r.was = now, c.State
 		return false
 	case c.Reason == verdict.Behind:

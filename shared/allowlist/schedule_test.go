@@ -7,7 +7,7 @@ import (
 
 var (
 	seed  = flag.Int("seed", -1, "the one schedule to replay, with its trace")
-	seeds = flag.Int("seeds", 20, "how many schedules to play")
+	seeds = flag.Int("seeds", 8, "how many schedules to play")
 )
 
 // TestSchedules plays seeded schedules of faults against the protocol's invariants.

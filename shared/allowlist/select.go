@@ -92,23 +92,27 @@ func (r Refusals) Match(name string) bool {
 
 // Select splits what a source gives into the list to publish and the candidates that are refused (rule W7), the
 // latter by name. Equal candidates are merged. A name that any of its candidates makes ambiguous or Terminating is
-// not published at all.
+// not published at all. candidates are not changed; it costs a fifth when they are sorted by name.
 func Select(candidates []Candidate, refusals Refusals) (List, []Refusal) {
-	sorted := slices.Clone(candidates)
-	slices.SortStableFunc(sorted, func(a, b Candidate) int { return strings.Compare(a.Name, b.Name) })
-	sorted = slices.Compact(sorted)
-	var entries []Entry
+	sorted := candidates
+	byName := func(a, b Candidate) int { return strings.Compare(a.Name, b.Name) }
+	if !slices.IsSortedFunc(sorted, byName) {
+		sorted = slices.Clone(candidates)
+		slices.SortStableFunc(sorted, byName)
+	}
+	entries := make([]Entry, 0, len(sorted))
 	var refused []Refusal
 	for len(sorted) > 0 {
-		n := 1
+		n, differ := 1, false
 		for n < len(sorted) && sorted[n].Name == sorted[0].Name {
+			differ = differ || sorted[n] != sorted[0]
 			n++
 		}
 		cause := RefusalCause(0)
 		for _, c := range sorted[:n] {
 			cause = max(cause, refusalOf(c, refusals))
 		}
-		if cause == 0 && n > 1 {
+		if cause == 0 && differ {
 			cause = AmbiguousUID
 		}
 		if cause == 0 {

@@ -34,8 +34,9 @@ type Settings struct {
 	FilePoll driverconf.Duration `toml:"file_poll"`
 	// LabelRelist is how often the namespaces are listed in full, whatever the watch says. 500ms to 5m.
 	LabelRelist driverconf.Duration `toml:"label_relist"`
-	// GatherAdditions is how long added namespaces wait for others, so that a burst becomes one revision. A removal
-	// waits for nothing. 0 to 100ms, less than an interval.
+	// GatherAdditions is how long after a list was stored the next one that only adds waits for others, so that a burst
+	// becomes few revisions. One that comes later than that, and a removal, wait for nothing. 0 to 100ms, less than an
+	// interval.
 	GatherAdditions driverconf.Duration `toml:"gather_additions"`
 	// StopGrace is how long a leader that stopped cleanly, and beats no more, gives a successor to take over before
 	// it withdraws the list. 0 to MaxStaleness.

@@ -150,6 +150,12 @@ func (w *Writer) watchClocks(at Instant, p *Plan) {
 		p.find(FoundClockBack, "", nil)
 		w.end(EndClock, errors.New("the monotonic clock went back"))
 	}
+	if d := w.clocks.ahead; d > 0 && w.over == nil {
+		// It may have been a step. Or the machine was stopped for that long with all its other clocks: then beats would
+		// be late for ever, and proofs younger than they are. Counting the time in beats instead would make readers
+		// learn the smallest transit anew from a beat that may be late, without a trial.
+		w.end(EndClock, fmt.Errorf("the wall clock went ahead by %s: the machine may have been stopped that long", d))
+	}
 }
 
 // take brings the input into the state.

@@ -73,9 +73,7 @@ func TestLateWriteIsNotVouchedFor(t *testing.T) {
 	x := newWriterTest(t)
 	x.lead()
 	x.pass(100 * time.Millisecond)
-	x.change("team-a", "b")
-	x.pass(10 * time.Millisecond)
-	early := x.tell(Tick{}).(Write)
+	early := x.change("team-a", "b").(Write)
 	x.tell(Written{Err: errTimeout})
 	x.pass(time.Second)
 	if a := x.change("team-a", "b", "c"); a != (Look{}) {

@@ -66,7 +66,9 @@ func (w *Writer) lead(at Instant, p *Plan) Action {
 }
 
 // beatOwed reports, once, that the list just stored gets its beat before anything else. Without that, a source that
-// changes faster than lists are stored would never be vouched for. A removal that has come meanwhile goes first.
+// changes faster than lists are stored would never be vouched for. A removal that has come meanwhile goes first,
+// even if removals that never pause for as long as a write takes close the gate: a beat never vouches for what is known
+// to be gone.
 func (w *Writer) beatOwed() bool {
 	l := &w.lists
 	owed := w.beats.owed && !l.removed && !l.rewrite && l.base.revision == l.highest
@@ -74,7 +76,7 @@ func (w *Writer) beatOwed() bool {
 	return owed
 }
 
-// snapshotDue applies rules W4 and W6: a removal goes out at once, an addition when it has waited for others, and
+// snapshotDue applies rules W4 and W6: a removal goes out at once, an addition not too soon after the list before, and
 // whatever is to be stored goes before a beat.
 func (w *Writer) snapshotDue(at Instant, beatDue bool) bool {
 	l := &w.lists

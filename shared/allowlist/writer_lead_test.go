@@ -136,34 +136,39 @@ func TestAdditionsAreGathered(t *testing.T) {
 	x := newWriterTest(t)
 	x.lead()
 	x.pass(100 * time.Millisecond)
-	if a := x.change("team-a", "team-b"); a != nil {
-		t.Fatalf("an addition is published at once: %#v", a)
+	if s := x.snapshotOf(x.change("team-0", "team-a")); s.Revision != 2 {
+		t.Fatalf("an addition after a pause is published as %d", s.Revision)
+	}
+	x.run(x.tell(x.store.cas(x.wrote[len(x.wrote)-1])))
+	if a := x.change("team-0", "team-a", "team-b"); a != nil {
+		t.Fatalf("an addition right after another is published at once: %#v", a)
 	}
 	if x.plan.Wake != x.at.Mono+5*time.Millisecond {
 		t.Errorf("wakes after %s", x.plan.Wake-x.at.Mono)
 	}
 	x.pass(3 * time.Millisecond)
-	if a := x.change("team-a", "team-b", "team-c"); a != nil {
+	if a := x.change("team-0", "team-a", "team-b", "team-c"); a != nil {
 		t.Fatalf("a second addition is published at once: %#v", a)
 	}
 	x.pass(2 * time.Millisecond)
 	w := x.tell(Tick{})
-	if s := x.snapshotOf(w); s.Revision != 2 || !slices.Equal(s.Changes.Added, []string{"team-b", "team-c"}) {
+	if s := x.snapshotOf(w); s.Revision != 3 || !slices.Equal(s.Changes.Added, []string{"team-b", "team-c"}) {
 		t.Errorf("published %+v", s.Changes)
 	}
 	x.beatOf(x.tell(x.store.cas(w.(Write))))
 	x.run(x.tell(x.store.cas(x.wrote[len(x.wrote)-1])))
 	// An addition that is taken back never was.
-	x.change("team-a", "team-b", "team-c", "team-d")
-	x.change("team-a", "team-b", "team-c")
+	x.change("team-0", "team-a", "team-b", "team-c", "team-d")
+	x.change("team-0", "team-a", "team-b", "team-c")
 	mark := len(x.wrote)
 	x.wait(900*time.Millisecond, true)
 	if len(x.wrote) != mark {
 		t.Errorf("%d writes", len(x.wrote)-mark)
 	}
 	// A removal takes what was gathered with it.
-	x.change("team-a", "team-b", "team-c", "team-d")
-	if s := x.snapshotOf(x.change("team-a", "team-b", "team-d")); s.Revision != 3 || len(s.Changes.Added) != 1 || len(s.Changes.Removed) != 1 {
+	x.run(x.change("team-0", "team-a", "team-b", "team-c", "team-d"))
+	x.change("team-0", "team-a", "team-b", "team-c", "team-d", "team-e")
+	if s := x.snapshotOf(x.change("team-0", "team-a", "team-b", "team-e")); s.Revision != 5 || len(s.Changes.Added) != 1 || len(s.Changes.Removed) != 2 {
 		t.Errorf("published %+v", s.Changes)
 	}
 }
@@ -172,11 +177,15 @@ func TestAdditionsAreGathered(t *testing.T) {
 func TestBeatDoesNotOvertakeAnAddition(t *testing.T) {
 	x := newWriterTest(t)
 	x.lead()
-	x.pass(time.Second - time.Millisecond)
-	x.change("team-a", "team-b")
-	x.pass(time.Millisecond)
+	x.pass(time.Second - 2*time.Millisecond)
+	x.run(x.change("team-a", "team-b"))
+	x.w.beats.next = x.at.Mono + 2*time.Millisecond
+	if a := x.change("team-a", "team-b", "team-c"); a != nil {
+		t.Fatalf("planned %#v", a)
+	}
+	x.pass(2 * time.Millisecond)
 	w := x.tell(Tick{})
-	if s := x.snapshotOf(w); s.Revision != 2 {
+	if s := x.snapshotOf(w); s.Revision != 3 {
 		t.Errorf("revision %d", s.Revision)
 	}
 }
@@ -374,6 +383,24 @@ func TestTooLargeWithdraws(t *testing.T) {
 				t.Errorf("snapshots %+v, beats %+v", s, h)
 			}
 		})
+	}
+}
+
+// TestTooLargeAfterItWasReplaced: the server's answer is about the list that was sent, not about the one that the source
+// has now.
+func TestTooLargeAfterItWasReplaced(t *testing.T) {
+	x := newWriterTest(t)
+	x.lead()
+	x.pass(100 * time.Millisecond)
+	x.snapshotOf(x.change("team-b"))
+	x.change("team-c") // while the other is on its way
+	mark := len(x.wrote)
+	if s := x.snapshotOf(x.tell(Written{Result: WriteTooLarge, Err: errors.New("max payload is 1 MiB")})); s.Namespaces.entries[0].Name != "team-c" {
+		t.Errorf("published %+v", s)
+	}
+	x.run(x.tell(x.store.cas(x.wrote[mark])))
+	if h := x.beats(mark); len(h) != 1 || h[0].Withdrawn() {
+		t.Errorf("beats %+v", h)
 	}
 }
 

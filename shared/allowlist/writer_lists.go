@@ -30,6 +30,7 @@ type lists struct {
 	// was sent, and may yet be stored. removed says that base holds a name that the source's list does not.
 	changed, removed bool
 	gatherUntil      time.Duration
+	sentAt           time.Duration // when a list was sent last
 	// rewrite says that base must be stored again.
 	rewrite bool
 	// tooLarge is a list that cannot be stored; it is not tried again.
@@ -51,7 +52,8 @@ func (l *lists) compare(now time.Duration, list List, gather time.Duration) {
 	}
 	d := Diff(l.base.list, list)
 	if !l.changed {
-		l.gatherUntil = now + gather
+		// One that comes after a pause waits for nothing; those that follow it closely are gathered.
+		l.gatherUntil = max(now, l.sentAt+gather)
 	}
 	l.changed, l.removed = !d.Empty() || l.highest > l.base.revision, len(d.Removed) > 0
 	if !l.changed {
@@ -70,7 +72,7 @@ func (w *Writer) snapshot(at Instant, p *Plan) Action {
 	case next == nil || next.after != l.before() || !next.list.Equal(w.source.list):
 		made, err := w.revise(at)
 		if errors.Is(err, ErrTooLarge) {
-			w.refuse(at, err, p)
+			w.refuse(at, w.source.list, err, p)
 			return nil
 		}
 		if err != nil {
@@ -79,7 +81,7 @@ func (w *Writer) snapshot(at Instant, p *Plan) Action {
 		}
 		next = made
 	}
-	l.attempt, l.highest = next, max(l.highest, next.revision)
+	l.attempt, l.highest, l.sentAt = next, max(l.highest, next.revision), at.Mono
 	return w.write(writingSnapshot, next.record)
 }
 
@@ -112,10 +114,14 @@ func (l *lists) before() Digest {
 	return l.base.digest
 }
 
-// refuse remembers a list that cannot be stored: it is withdrawn, never cut.
-func (w *Writer) refuse(at Instant, err error, p *Plan) {
+// refuse remembers a list that cannot be stored: it is withdrawn, never cut. A list that the source has replaced
+// meanwhile stands for nothing any more.
+func (w *Writer) refuse(at Instant, list List, err error, p *Plan) {
 	p.find(FoundTooLarge, SnapshotKey(w.config.GatewayID), err)
-	w.lists.tooLarge = &tooLarge{list: w.source.list, err: err}
+	if !list.Equal(w.source.list) {
+		return
+	}
+	w.lists.tooLarge = &tooLarge{list: list, err: err}
 	w.beats.next = at.Mono
 }
 
@@ -127,7 +133,7 @@ func (w *Writer) snapshotWritten(at Instant, in Written, p *Plan) {
 		w.broker.snapshotSequence = in.Sequence
 		w.adopt(at, l.attempt)
 	case WriteTooLarge:
-		w.refuse(at, fmt.Errorf("%w: %w", ErrTooLarge, in.Err), p)
+		w.refuse(at, l.attempt.list, fmt.Errorf("%w: %w", ErrTooLarge, in.Err), p)
 	case WriteConflict:
 		w.doubt(at)
 	default:

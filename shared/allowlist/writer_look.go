@@ -1,6 +1,7 @@
 package allowlist
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 )
@@ -27,6 +28,10 @@ func (w *Writer) verify(key string, s Stored, p *Plan) found {
 		return found{}
 	}
 	if key == SnapshotKey(w.config.GatewayID) {
+		if b := w.lists.base; b != nil && b.record != nil && bytes.Equal(b.record, s.Value) {
+			// This writer's own bytes: to open them every few seconds would be its greatest cost.
+			return found{w.epoch, b.revision, b.digest, w.config.Name, b.list, s.Value}
+		}
 		snapshot, digest, err := OpenSnapshot(s.Value, w.keys, w.config.GatewayID)
 		if err != nil {
 			p.find(FoundRejected, key, err)

@@ -94,7 +94,7 @@ func TestTakeOverOrder(t *testing.T) {
 // payload is the plain payload of a write.
 func (x *writerTest) payload(a Action) []byte {
 	x.t.Helper()
-	payload, err := openPayload(kindSnapshot, a.(Write).Record, x.w.keys)
+	payload, _, err := openPayload(kindSnapshot, a.(Write).Record, x.w.keys)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -231,7 +231,10 @@ func TestWriterClocks(t *testing.T) {
 	}{
 		"sleep":           {func(c *clockwork) { c.sleep(2 * time.Second) }, true},
 		"clock goes back": {func(c *clockwork) { c.at.Mono -= time.Second }, true},
-		"wall steps":      {func(c *clockwork) { c.step(time.Hour) }, false},
+		"wall steps":      {func(c *clockwork) { c.step(time.Hour) }, true},
+		"a little":        {func(c *clockwork) { c.step(2 * time.Second) }, true},
+		"hardly":          {func(c *clockwork) { c.step(time.Second) }, false},
+		"stall and step":  {func(c *clockwork) { c.pass(time.Minute); c.step(2 * time.Second) }, true},
 		"wall steps back": {func(c *clockwork) { c.step(-time.Hour) }, false},
 		"stall":           {func(c *clockwork) { c.pass(time.Minute) }, false},
 	} {
