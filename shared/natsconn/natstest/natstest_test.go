@@ -43,7 +43,7 @@ func bucket(t *testing.T, url string, replicas int, opts ...nats.Option) jetstre
 	return kv
 }
 
-func TestRestartKeepsTheStoreAndWipeDoesNot(t *testing.T) {
+func TestRestartKeepsTheStoreWipeDoesNotAndACopyComesBack(t *testing.T) {
 	s := natstest.New(t)
 	if _, err := nats.Connect(s.URL(), nats.MaxReconnects(0)); err == nil {
 		t.Fatal("connected to a server that was not started")
@@ -58,10 +58,17 @@ func TestRestartKeepsTheStoreAndWipeDoesNot(t *testing.T) {
 		t.Fatalf("after restart: %v, %v; want the value", entry, err)
 	}
 	s.Stop()
+	backup := s.Save()
 	s.Wipe()
 	s.Start()
 	if _, err := bucket(t, s.URL(), 1).Get(t.Context(), "key"); !errors.Is(err, jetstream.ErrKeyNotFound) {
 		t.Fatalf("after wipe: %v, want %v", err, jetstream.ErrKeyNotFound)
+	}
+	s.Stop()
+	s.Restore(backup)
+	s.Start()
+	if _, err := bucket(t, s.URL(), 1).Get(t.Context(), "key"); err != nil {
+		t.Fatalf("after restoring the copy: %v", err)
 	}
 }
 

@@ -137,6 +137,28 @@ func (s *Server) Wipe() {
 	}
 }
 
+// Save copies the store of a stopped server, and returns where the copy is.
+func (s *Server) Save() (backup string) {
+	s.t.Helper()
+	if s.running != nil {
+		s.t.Fatal("copy of the store of a running NATS server")
+	}
+	backup = filepath.Join(s.t.TempDir(), "backup")
+	if err := os.CopyFS(backup, os.DirFS(s.store)); err != nil {
+		s.t.Fatalf("copy store: %v", err)
+	}
+	return backup
+}
+
+// Restore puts a copy that Save made in place of the store of a stopped server.
+func (s *Server) Restore(backup string) {
+	s.t.Helper()
+	s.Wipe()
+	if err := os.CopyFS(s.store, os.DirFS(backup)); err != nil {
+		s.t.Fatalf("restore store: %v", err)
+	}
+}
+
 // Addr is the server's "host:port", whether it runs or not.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
