@@ -1,13 +1,18 @@
 package verdict
 
-import "google.golang.org/grpc/codes"
+import (
+	"slices"
+
+	"google.golang.org/grpc/codes"
+)
 
 // Reason is the stable code of a refusal: 1 to 64 of a-z, 0-9 and "_". A code keeps its meaning for
 // ever; metrics, alerts and other daemons branch on it. Values that are not in Reasons come from a
 // newer peer and are kept as they are.
 type Reason string
 
-// The reasons. Each has its entry in the table below.
+// The reasons of the mesh and of the allowlist; reasons_bearer.go has those of authentication. Each has its entry in a
+// table.
 const (
 	// Unexplained stands in for a refusal that carries no reason, such as the zero Decision.
 	Unexplained Reason = "unexplained"
@@ -49,10 +54,13 @@ type Spec struct {
 	Retryable bool
 }
 
-// specs is never written to. The codes of the allowlist reasons follow the allowlist protocol, rule
+// specs is every reason, in the order of the operator's list. It is never written to.
+var specs = slices.Concat(meshSpecs[:], bearerSpecs[:])
+
+// meshSpecs is never written to. The codes of the allowlist reasons follow the allowlist protocol, rule
 // R8: one "no" and six kinds of "could not find out". Contract 5.3 wants NotListed as
 // FAILED_PRECONDITION on create; lifecycle says so with WithCode.
-var specs = [...]Spec{
+var meshSpecs = [...]Spec{
 	{
 		Reason: Unexplained, Outcome: Unknown, Code: codes.Internal,
 		Doc:     "A refusal without a reason: a defect in the daemon that refused.",
@@ -108,7 +116,7 @@ var specs = [...]Spec{
 // Reasons lists every registered reason, in the order of the operator's list. The slice is the
 // caller's own.
 func Reasons() []Spec {
-	return append([]Spec(nil), specs[:]...)
+	return slices.Clone(specs)
 }
 
 // Spec returns what is fixed about r; false for a reason that is not registered.

@@ -12,14 +12,22 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// declared returns the constants of type Reason in reasons.go, by name.
+// declared returns the constants of type Reason in the package, by name.
 func declared(t *testing.T) map[string]Reason {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "reasons.go", nil, parser.ParseComments)
+	found := map[string]Reason{}
+	for _, name := range []string{"reasons.go", "reasons_bearer.go"} {
+		declaredIn(t, name, found)
+	}
+	return found
+}
+
+func declaredIn(t *testing.T, name string, found map[string]Reason) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]Reason{}
 	for _, decl := range file.Decls {
 		gen, ok := decl.(*ast.GenDecl)
 		if !ok || gen.Tok != token.CONST {
@@ -28,7 +36,7 @@ func declared(t *testing.T) map[string]Reason {
 		for _, spec := range gen.Specs {
 			value := spec.(*ast.ValueSpec)
 			if kind, ok := value.Type.(*ast.Ident); !ok || kind.Name != "Reason" {
-				t.Errorf("constant %s in reasons.go has no type Reason", value.Names[0].Name)
+				t.Errorf("constant %s in %s has no type Reason", value.Names[0].Name, name)
 				continue
 			}
 			if value.Doc == nil {
@@ -41,13 +49,12 @@ func declared(t *testing.T) map[string]Reason {
 			found[value.Names[0].Name] = Reason(code)
 		}
 	}
-	return found
 }
 
 func TestEveryDeclaredReasonIsRegisteredOnce(t *testing.T) {
 	constants := declared(t)
 	if len(constants) == 0 {
-		t.Fatal("found no constants in reasons.go")
+		t.Fatal("found no constants")
 	}
 	byCode := map[Reason]string{}
 	for name, code := range constants {
@@ -150,6 +157,42 @@ func TestCodesAreStable(t *testing.T) {
 		"invalid unavailable unknown",
 		"forked unavailable unknown",
 		"behind unavailable unknown",
+		"credential_missing invalidargument denied",
+		"credential_too_large invalidargument denied",
+		"other_gateway failedprecondition denied",
+		"not_asked internal unknown",
+		"tokenreview_failed internal unknown",
+		"tokenreview_without_status internal unknown",
+		"credential_not_accepted unauthenticated denied",
+		"audience_not_accepted unauthenticated denied",
+		"not_a_service_account permissiondenied denied",
+		"service_account_not_accepted permissiondenied denied",
+		"namespace_not_accepted permissiondenied denied",
+		"credential_not_pod_bound permissiondenied denied",
+		"namespace_lookup_failed internal unknown",
+		"namespace_not_found permissiondenied denied",
+		"namespace_replaced permissiondenied denied",
+		"namespace_terminating permissiondenied denied",
+		"pod_lookup_failed internal unknown",
+		"pod_not_found permissiondenied denied",
+		"pod_replaced permissiondenied denied",
+		"pod_terminating permissiondenied denied",
+		"pod_sandbox_id_missing permissiondenied denied",
+		"pod_sandbox_id_conflict permissiondenied denied",
+		"pod_pairing_mismatch permissiondenied denied",
+		"pod_owner_invalid permissiondenied denied",
+		"pod_owner_controller permissiondenied denied",
+		"sandbox_lookup_failed internal unknown",
+		"sandbox_not_found permissiondenied denied",
+		"sandbox_replaced permissiondenied denied",
+		"sandbox_id_mismatch permissiondenied denied",
+		"sandbox_terminating permissiondenied denied",
+		"sandbox_other_gateway permissiondenied denied",
+		"sandbox_other_namespace permissiondenied denied",
+		"not_the_supervisor permissiondenied denied",
+		"supervisor_not_recorded permissiondenied denied",
+		"supervisor_not_current permissiondenied denied",
+		"runtime_identity_unusable internal unknown",
 	}
 	var got []string
 	for _, spec := range Reasons() {

@@ -1,0 +1,47 @@
+package workspace
+
+// prefix is the domain of every label and annotation key that the driver writes (contract 4.3, 4.4).
+const prefix = "openshell.ai/"
+
+// Label keys (contract 4.3). The comments name the objects that carry them.
+const (
+	// LabelManagedBy has the value ManagedByOpenShell: Sandbox, managed namespace, Service, Secrets, supervisor Pod, policies.
+	LabelManagedBy = prefix + "managed-by"
+	// LabelSandboxID is the gateway's id of the sandbox: Sandbox, Service, Secrets, supervisor Pod.
+	LabelSandboxID = prefix + "sandbox-id"
+	// LabelSandboxName is the gateway's name of the sandbox: Sandbox.
+	LabelSandboxName = prefix + "sandbox-name"
+	// LabelSandboxWorkspace is the workspace: Sandbox, managed namespace.
+	LabelSandboxWorkspace = prefix + "sandbox-workspace"
+	// LabelGatewayID is the gateway that owns the object: Sandbox, managed namespace, supervisor Pod.
+	LabelGatewayID = prefix + "gateway-id"
+	// LabelComponent is one of the Component values: Service, Secrets, supervisor Pod, policies.
+	LabelComponent = prefix + "component"
+	// LabelBoundaryPair is Pair of the sandbox id: both Pods.
+	LabelBoundaryPair = prefix + "boundary-pair"
+	// LabelBoundaryRole is RoleWorkload or RoleSupervisor: both Pods.
+	LabelBoundaryRole = prefix + "boundary-role"
+)
+
+// ManagedByOpenShell is the value of LabelManagedBy.
+const ManagedByOpenShell = "openshell"
+
+// Values of LabelBoundaryRole.
+const (
+	RoleWorkload   = "workload"
+	RoleSupervisor = "supervisor"
+)
+
+// Values of LabelComponent.
+const (
+	ComponentBoundaryService     = "boundary-service"
+	ComponentSupervisor          = "supervisor"
+	ComponentSandboxBootstrap    = "sandbox-bootstrap"
+	ComponentSupervisorBootstrap = "supervisor-bootstrap"
+	ComponentImagePull           = "image-pull"
+	ComponentWorkloadFence       = "sandbox-workload-fence"
+	ComponentSupervisorEgress    = "sandbox-supervisor-egress"
+)
+
+// SchedulingGate holds both Pods back until their material is there (contract 7.5, 7.6).
+const SchedulingGate = prefix + "bootstrap"
