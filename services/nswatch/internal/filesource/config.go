@@ -1,0 +1,74 @@
+package filesource
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// MaxFile is the largest file in bytes that is read. The longest list that can be published, allowlist.MaxNames names
+	// of 63 bytes, has 6.6 MB as compact JSON and fits with indentation.
+	MaxFile = 8 << 20
+	// DefaultReadTimeout is how long one read of the file may take. It leaves half of the default source_max_age.
+	DefaultReadTimeout = 5 * time.Second
+
+	// maxPath is what a record's source path can hold (allowlist.Source).
+	maxPath = 4096
+)
+
+// Config says what to read.
+type Config struct {
+	// Path of the file. Absolute, one line of UTF-8, at most 4096 bytes.
+	Path string
+	// Poll is how often the file is read in full at least: file_poll. 100ms to 1m.
+	Poll time.Duration
+	// ReadTimeout is how long one read may take. Zero is DefaultReadTimeout; else 10ms to 1m.
+	ReadTimeout time.Duration
+}
+
+// withDefaults fills what may be left out, and joins every problem of the rest.
+func (c Config) withDefaults() (Config, error) {
+	if c.ReadTimeout == 0 {
+		c.ReadTimeout = DefaultReadTimeout
+	}
+	var problems []error
+	if problem := pathProblem(c.Path); problem != "" {
+		problems = append(problems, fmt.Errorf("file source: the path %s %s", quote(c.Path), problem))
+	}
+	if c.Poll < 100*time.Millisecond || c.Poll > time.Minute {
+		problems = append(problems, fmt.Errorf("file source: a poll every %s is out of range: want 100ms to 1m", c.Poll))
+	}
+	if c.ReadTimeout < 10*time.Millisecond || c.ReadTimeout > time.Minute {
+		problems = append(problems, fmt.Errorf("file source: a read timeout of %s is out of range: want 10ms to 1m", c.ReadTimeout))
+	}
+	return c, errors.Join(problems...)
+}
+
+// pathProblem refuses what could not stand in a record: a snapshot names its file.
+func pathProblem(path string) string {
+	switch {
+	case !filepath.IsAbs(path):
+		return "must be absolute"
+	case len(path) > maxPath:
+		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(path), maxPath)
+	case !utf8.ValidString(path):
+		return "is not valid UTF-8"
+	case strings.ContainsFunc(path, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
+		return "holds a control character or a line break"
+	}
+	return ""
+}
+
+// quote shows text from elsewhere inside a message, on one line and cut short.
+func quote(s string) string {
+	const limit = 80
+	if len(s) <= limit {
+		return fmt.Sprintf("%q", s)
+	}
+	return fmt.Sprintf("%q... (%d bytes)", strings.ToValidUTF8(s[:limit], ""), len(s))
+}
