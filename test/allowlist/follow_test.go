@@ -1,0 +1,167 @@
+package allowlist_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+	"github.com/portcullis-mesh/portcullis/test/cluster"
+	"github.com/portcullis-mesh/portcullis/test/installation"
+)
+
+// set up is an installation on the shared control plane, with a NATS server of its own and the bucket made.
+func setUp(t *testing.T) (*installation.Installation, *natstest.Server) {
+	t.Helper()
+	server := natstest.Start(t)
+	i := installation.New(t, cluster.Start(t, cluster.ControlPlane), server.URL())
+	i.Bootstrap(1)
+	return i, server
+}
+
+func TestAnswersFollowTheLabel(t *testing.T) {
+	t.Parallel()
+	i, _ := setUp(t)
+	first, second, never := i.Labelled(), i.Labelled(), i.Cluster.Namespace(t)
+	i.Nswatch().AwaitReady()
+	r := i.Reader()
+	r.AwaitAllowed(first)
+	r.AwaitAllowed(second)
+	r.AwaitRefused(never, verdict.NotListed)
+
+	// The label is taken off and put on again: the namespace lives all the time.
+	i.RemoveLabel(first)
+	r.AwaitRefused(first, verdict.NotListed)
+	i.SetLabel(first)
+	r.AwaitAllowed(first)
+	i.SetLabel(never)
+	r.AwaitAllowed(never)
+	if a := r.Check(second); !a.Allowed() {
+		t.Errorf("a namespace that nobody touched is refused: %s", a.Reason)
+	}
+}
+
+func TestDeletedNamespaceIsRefused(t *testing.T) {
+	t.Parallel()
+	i, _ := setUp(t)
+	ns := i.Labelled()
+	i.Nswatch()
+	r := i.Reader()
+	r.AwaitAllowed(ns)
+	i.Delete(ns)
+	r.AwaitRefused(ns, verdict.NotListed)
+}
+
+func TestTerminatingNamespaceIsRefusedWhileItsFinalizerHoldsIt(t *testing.T) {
+	t.Parallel()
+	i, _ := setUp(t)
+	ns, other := i.Labelled(), i.Labelled()
+	i.Nswatch()
+	r := i.Reader()
+	r.AwaitAllowed(ns)
+
+	holdBack(t, i, ns)
+	i.Delete(ns)
+	r.AwaitRefused(ns, verdict.NotListed)
+	now, err := i.Cluster.Client().CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
+	if err != nil || now.DeletionTimestamp == nil {
+		t.Fatalf("the namespace is not Terminating: %v, %v", now, err)
+	}
+	r.AwaitAllowed(other)
+}
+
+// holdBack keeps the namespace Terminating after its deletion, by an object whose finalizer nobody serves.
+func holdBack(t *testing.T, i *installation.Installation, namespace string) {
+	t.Helper()
+	i.Cluster.Apply(t, namespace, []byte(`
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: held, finalizers: [portcullis.test/hold]}
+`))
+	t.Cleanup(func() {
+		cluster.Eventually(t, "the finalizer is taken off", func(ctx context.Context) error {
+			_, err := i.Cluster.Client().CoreV1().ConfigMaps(namespace).Patch(context.WithoutCancel(ctx), "held",
+				"application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			return err
+		})
+	})
+}
+
+// A namespace that is made anew under an old name is another one: the uid tells.
+func TestRecreatedNamespaceHasItsOwnUID(t *testing.T) {
+	t.Parallel()
+	i, _ := setUp(t)
+	ns := i.Labelled()
+	i.Nswatch()
+	r := i.Reader()
+	r.AwaitAllowed(ns)
+	before := r.Check(ns).UID
+	if want := uid(t, i, ns); before != want {
+		t.Fatalf("the answer's uid is %q, the namespace's is %q", before, want)
+	}
+}
+
+func uid(t *testing.T, i *installation.Installation, namespace string) string {
+	t.Helper()
+	ns, err := i.Cluster.Client().CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(ns.UID)
+}
+
+func TestReservedNamespaceIsNeverAllowed(t *testing.T) {
+	t.Parallel()
+	i, _ := setUp(t)
+	ns := i.Labelled()
+	i.SetLabel(i.Namespace) // the mesh's own
+	watcher := i.Nswatch()
+	r := i.Reader()
+	r.AwaitAllowed(ns)
+	r.AwaitRefused(i.Namespace, verdict.NotListed)
+	watcher.AwaitMetric(1, "portcullis_nswatch_refused_total", `cause="reserved"`)
+}
+
+func TestEmptyListIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	i, _ := setUp(t)
+	i.Nswatch()
+	r := i.Reader()
+	r.AwaitRefused("anything", verdict.NotListed)
+	cluster.Eventually(t, "the reader is ready", r.Ready)
+}
+
+func TestNoBucketIsSaid(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	i := installation.New(t, cluster.Start(t, cluster.ControlPlane), server.URL())
+	ns := i.Labelled()
+	watcher := i.Nswatch()
+	r := i.Reader()
+	watcher.AwaitNotReady("bootstrap")
+	r.AwaitRefused(ns, verdict.Unsynced)
+	i.Bootstrap(1)
+	watcher.AwaitReady()
+	r.AwaitAllowed(ns)
+}
+
+func TestManyReadersAgree(t *testing.T) {
+	t.Parallel()
+	i, _ := setUp(t)
+	ns := i.Labelled()
+	i.Nswatch()
+	var readers []*installation.Reader
+	for range 5 {
+		readers = append(readers, i.Reader())
+	}
+	for _, r := range readers {
+		r.AwaitAllowed(ns)
+	}
+	i.RemoveLabel(ns)
+	for n, r := range readers {
+		t.Run(fmt.Sprint(n), func(*testing.T) { r.AwaitRefused(ns, verdict.NotListed) })
+	}
+}

@@ -1,0 +1,6 @@
+// Package bench measures Portcullis on the real parts that its tests run on. There is no threshold in it: it prints a
+// table for docs/performance.md.
+//
+// What is compared is measured in one run, on one control plane, between the same two instants: a request to change a
+// label, and its effect. The instants are on the machine's monotonic clock, which all processes share.
+package bench
