@@ -72,7 +72,8 @@
 //     broker could use them.
 //   - R5: a beat for a list that is not held ends Fresh until that list comes; if it lasts, a resynchronization is
 //     asked for.
-//   - R6: a delete, purge, expiry, empty value or unknown operation ends Fresh until that key is written again.
+//   - R6: a delete, purge, expiry, empty value or unknown operation ends Fresh until that key is written again. An
+//     expired heartbeat says Stale, the rest Withdrawn.
 //   - R7: the consumer is the shell's; Effects.Resync says when to start it afresh.
 //   - R8: [View.Check].
 //

@@ -13,6 +13,7 @@ type seen struct {
 
 	key   string // empty for a tick
 	gone  bool
+	spent bool // gone, because its time in the bucket was up
 	valid bool // well formed and signed with a configured key
 
 	stamp  stamp
@@ -115,6 +116,8 @@ func (h *history) keyFault(end int, key string) fault {
 	switch {
 	case i < 0 || h.ok[i]:
 		return sound
+	case h.events[i].spent && key == HeartbeatKey(gateway):
+		return spent
 	case h.events[i].gone:
 		return gone
 	default:
@@ -237,6 +240,8 @@ func (h *history) condition() Condition {
 		return invalid()
 	case snapshot == gone || heartbeat == gone || beat >= 0 && h.events[beat].withdrawn:
 		return withdrawn()
+	case heartbeat == spent:
+		return stale()
 	case beat >= 0 && gap <= beat && !h.overtaken(beat) && (list < 0 || higher(h.events[beat].stamp, h.events[list].stamp)):
 		return behind()
 	case !proven && gap >= 0 && qualified < 0:

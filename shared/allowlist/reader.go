@@ -72,6 +72,7 @@ type fault uint8
 const (
 	sound fault = iota
 	gone        // rule R6
+	spent       // rule R6: a heartbeat whose time in the bucket was up
 	bad         // rule R1
 )
 
@@ -213,6 +214,8 @@ func (r *Reader) condition(now time.Duration) Condition {
 		return invalid()
 	case r.snapshotFault == gone || r.heartbeatFault == gone || r.withdrawn:
 		return withdrawn()
+	case r.heartbeatFault == spent:
+		return stale()
 	case r.behind():
 		return behind()
 	case r.proof == nil && r.suspect:

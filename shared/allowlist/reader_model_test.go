@@ -167,7 +167,7 @@ func (x *storm) trouble(n int) {
 	case n < 87:
 		x.tell(Record{Key: key, Operation: OperationPut, Value: []byte("{}")}, seen{key: key}, "garbage on "+key)
 	case n < 90:
-		x.tell(Record{Key: key, Operation: OperationExpire}, seen{key: key, gone: true}, "expiry of "+key)
+		x.tell(Record{Key: key, Operation: OperationExpire}, seen{key: key, gone: true, spent: true}, "expiry of "+key)
 	case n < 91:
 		d := 2*time.Second + x.millis(60_000)
 		x.clock.sleep(d)

@@ -19,7 +19,7 @@ func (r *Reader) record(at Instant, m Record, e *Effects) {
 			what = "empty value"
 		}
 		e.find(FoundGone, m.Key, errors.New(what))
-		r.fail(m.Key, gone)
+		r.fail(m.Key, absence(m, r.heartbeatKey))
 		return
 	}
 	var err error
@@ -32,6 +32,15 @@ func (r *Reader) record(at Instant, m Record, e *Effects) {
 		e.find(FoundRejected, m.Key, err)
 		r.fail(m.Key, bad)
 	}
+}
+
+// absence tells a heartbeat that nobody renewed, which says that the writer is silent, from everything else that takes
+// a value away.
+func absence(m Record, heartbeatKey string) fault {
+	if m.Key == heartbeatKey && m.Operation == OperationExpire {
+		return spent
+	}
+	return gone
 }
 
 // fail ends Fresh because of the current value of a key, until a record on that key is accepted (rules R1, R6).

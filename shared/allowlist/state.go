@@ -13,7 +13,7 @@ const (
 	Fresh
 	// Stale: the newest proof is too old, or its age cannot be told.
 	Stale
-	// Withdrawn: the writer withdrew the list, or a key of it is gone.
+	// Withdrawn: the writer withdrew the list, or somebody took a key of it away.
 	Withdrawn
 	// Invalid: the current record of a key does not count, or the lists contradict each other.
 	Invalid

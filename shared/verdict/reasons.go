@@ -28,7 +28,7 @@ const (
 	Unsynced Reason = "unsynced"
 	// Stale: the newest proof of the allowlist is too old.
 	Stale Reason = "stale"
-	// Withdrawn: the writer has withdrawn the allowlist, or a key of it is gone.
+	// Withdrawn: the writer has withdrawn the allowlist, or somebody took a key of it away.
 	Withdrawn Reason = "withdrawn"
 	// Invalid: the current record of the allowlist cannot be accepted.
 	Invalid Reason = "invalid"
