@@ -40,7 +40,15 @@ type Daemon[S Settings] struct {
 	// Wire makes the daemon's parts and adds them to the parts' group and checks, in start order. It
 	// starts nothing. What it opens itself (a listener) it must close if it returns an error.
 	Wire func(ctx context.Context, p *Parts[S]) error
+	// Commands returns subcommands of the daemon's own, for people. Nil adds none. Their errors are printed like
+	// those of the others; load reads the settings when a command needs them.
+	Commands func(load Load[S], env Environment) []*cobra.Command
 }
+
+// Load reads the settings for a subcommand into own, which is fresh and not used again after an error: from the same
+// file, variables and flags as the daemon, all problems in one error. Each table's own rules apply. Daemon.Validate
+// does not, since a command needs less than the daemon: what it needs, own demands or the command checks.
+type Load[S Settings] func(cmd *cobra.Command, own S) (*driverconf.Config, error)
 
 // Environment is what a program gets from its surroundings.
 type Environment struct {
@@ -102,7 +110,7 @@ func (d Daemon[S]) root(env Environment) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentFlags().StringVar(&file, "config", "", "path of the settings file, the gateway's TOML")
 	driverconf.RegisterFlags(root.PersistentFlags())
-	config := &cobra.Command{Use: "config", Short: "Look at the settings", Args: cobra.NoArgs, RunE: needsSubcommand}
+	config := &cobra.Command{Use: "config", Short: "Look at the settings", Args: cobra.NoArgs, RunE: NeedsSubcommand}
 	config.AddCommand(&cobra.Command{
 		Use:   "check",
 		Short: "Validate the settings offline and print the effective ones, secrets redacted",
@@ -121,6 +129,12 @@ func (d Daemon[S]) root(env Environment) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return writeKeys(cmd.OutOrStdout()) },
 	})
+	if d.Commands != nil {
+		root.AddCommand(d.Commands(func(cmd *cobra.Command, own S) (*driverconf.Config, error) {
+			cfg, _, err := d.read(cmd, file, env, own, nil)
+			return cfg, err
+		}, env)...)
+	}
 	root.AddCommand(config, &cobra.Command{
 		Use:   "version",
 		Short: "Print what program this is",
@@ -134,29 +148,35 @@ func (d Daemon[S]) root(env Environment) *cobra.Command {
 	return root
 }
 
-func needsSubcommand(cmd *cobra.Command, _ []string) error {
+// NeedsSubcommand is what a command does that only holds others: an error that says so.
+func NeedsSubcommand(cmd *cobra.Command, _ []string) error {
 	return fmt.Errorf("%s needs a subcommand: see %s --help", cmd.CommandPath(), cmd.CommandPath())
 }
 
-// load reads the settings into fresh values, all problems in one error.
+// load reads the daemon's settings into fresh values, all problems in one error.
 func (d Daemon[S]) load(cmd *cobra.Command, file string, env Environment) (*driverconf.Config, S, telemetry.Config, error) {
-	own, tracing := d.Settings(), telemetry.DefaultConfig()
-	var none S
+	own := d.Settings()
+	cfg, tracing, err := d.read(cmd, file, env, own, d.Validate)
+	return cfg, own, tracing, err
+}
+
+// read reads the settings into own and judges them by the rules of their tables and by validate, if there is one.
+func (d Daemon[S]) read(
+	cmd *cobra.Command, file string, env Environment, own S, validate func(*driverconf.Config, S, driverconf.Report),
+) (*driverconf.Config, telemetry.Config, error) {
+	tracing := telemetry.DefaultConfig()
 	if file == "" && cmd.Flags().Changed("config") {
-		return nil, none, tracing, errors.New("--config is empty: name the settings file, or leave the flag out to run without one")
+		return nil, tracing, errors.New("--config is empty: name the settings file, or leave the flag out to run without one")
 	}
 	sections := maps.Clone(own.Sections())
 	sections[telemetry.Section] = &tracing
 	src := driverconf.Source{Path: file, LookupEnv: env.LookupEnv, Flags: cmd.Flags(), Sections: sections}
 	src.Validate = func(cfg *driverconf.Config, report driverconf.Report) {
 		d.checkStop(own, tracing, report)
-		if d.Validate != nil {
-			d.Validate(cfg, own, report)
+		if validate != nil {
+			validate(cfg, own, report)
 		}
 	}
 	cfg, err := driverconf.Load(src)
-	if err != nil {
-		return nil, none, tracing, err
-	}
-	return cfg, own, tracing, nil
+	return cfg, tracing, err
 }

@@ -6,6 +6,8 @@
 //	nswatch config keys             list the stock settings
 //	nswatch version                 print what program this is
 //
+// A daemon may add subcommands of its own, which read the same settings.
+//
 // Every flag and environment variable of the stock standalone driver works in each (contract 3.3), but for
 // --bind-address, which is refused: the driver is served on a private Unix socket only.
 //

@@ -34,6 +34,8 @@ type Parts[S Settings] struct {
 	// checks already, so they outlive what is added.
 	Checks *daemon.Checks
 	Group  *daemon.Group
+	// LookupEnv reads the process's environment: what the orchestrator says about the Pod, no settings.
+	LookupEnv func(string) (string, bool)
 
 	name string
 }
@@ -72,7 +74,7 @@ func (d Daemon[S]) prepare(cfg *driverconf.Config, own S, tracing telemetry.Conf
 	if err != nil {
 		return nil, err
 	}
-	p := &Parts[S]{Config: cfg, Settings: own, Log: telemetry.NewLogger(env.Stderr, level, d.Name), name: d.Name}
+	p := &Parts[S]{Config: cfg, Settings: own, Log: telemetry.NewLogger(env.Stderr, level, d.Name), LookupEnv: env.LookupEnv, name: d.Name}
 	if env.SetGRPCLog != nil {
 		env.SetGRPCLog(meshrpc.GRPCLog(telemetry.Component(p.Log, "grpc/library")))
 	}

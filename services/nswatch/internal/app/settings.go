@@ -1,6 +1,11 @@
 package app
 
 import (
+	"path/filepath"
+
+	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/leadership"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/command"
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
@@ -13,21 +18,48 @@ const Name = "nswatch"
 
 // Settings are what nswatch reads beside the stock table.
 type Settings struct {
-	Own        daemon.Config
+	Own        Own
+	Allowlist  allowkv.Config
 	NATS       natsconn.Config
 	Kubernetes kubeclient.Config
 }
 
+// Own is the section [portcullis.nswatch].
+type Own struct {
+	daemon.Config
+	leadership.Settings
+	// SigningKeyFile is the private key that records are signed with, as nswatch keys generate writes it. Absolute.
+	// The daemon demands it, and refuses a file that everybody on the machine may read; the subcommands have no use
+	// for it.
+	SigningKeyFile string `toml:"signing_key_file"`
+}
+
+// Validate reports every problem with its key. It reads no file.
+func (o *Own) Validate(report func(key, problem string)) {
+	o.Config.Validate(report)
+	o.Settings.Validate(report)
+	if o.SigningKeyFile != "" && !filepath.IsAbs(o.SigningKeyFile) {
+		report("signing_key_file", "must be an absolute path")
+	}
+}
+
 func defaults() *Settings {
-	s := &Settings{Own: daemon.DefaultConfig(), NATS: natsconn.DefaultConfig(), Kubernetes: command.KubernetesDefaults(Name)}
-	s.NATS.Required = true
+	s := &Settings{
+		Own:        Own{Config: daemon.DefaultConfig(), Settings: leadership.DefaultSettings()},
+		Allowlist:  allowkv.DefaultConfig(),
+		NATS:       natsconn.DefaultConfig(),
+		Kubernetes: command.KubernetesDefaults(Name),
+	}
+	s.NATS.Required, s.Allowlist.Required = true, true
 	return s
 }
 
 // Sections implements command.Settings.
 func (s *Settings) Sections() map[string]driverconf.Section {
-	return map[string]driverconf.Section{Name: &s.Own, natsconn.Section: &s.NATS, kubeclient.Section: &s.Kubernetes}
+	return map[string]driverconf.Section{
+		Name: &s.Own, allowlist.Section: &s.Allowlist, natsconn.Section: &s.NATS, kubeclient.Section: &s.Kubernetes,
+	}
 }
 
 // Process implements command.Settings.
-func (s *Settings) Process() daemon.Config { return s.Own }
+func (s *Settings) Process() daemon.Config { return s.Own.Config }

@@ -1,0 +1,184 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
+	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/app"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowlist"
+	"github.com/portcullis-mesh/portcullis/shared/command"
+	"github.com/portcullis-mesh/portcullis/shared/secret"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience ends a wait for something that will never happen.
+const patience = 60 * time.Second
+
+// transcript is a buffer that may be written to while the test reads it.
+type transcript struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (w *transcript) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.Write(p)
+}
+
+func (w *transcript) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}
+
+// result is what one run of the program left behind.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+func run(ctx context.Context, args ...string) result {
+	var stdout transcript
+	return runInto(ctx, &stdout, args...)
+}
+
+func runInto(ctx context.Context, stdout *transcript, args ...string) result {
+	var stderr transcript
+	code := command.Main(ctx, app.Daemon(), command.Environment{
+		Args: args, LookupEnv: func(string) (string, bool) { return "", false }, Stdout: stdout, Stderr: &stderr, Exit: func(int) {},
+	})
+	return result{code, stdout.String(), stderr.String()}
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// pair makes a key pair with the command that people use.
+func pair(t *testing.T) (private, public string) {
+	t.Helper()
+	dir := t.TempDir()
+	private, public = filepath.Join(dir, "signing.key"), filepath.Join(dir, "keys.pub")
+	if got := run(t.Context(), "keys", "generate", "--private", private, "--public", public); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	return private, public
+}
+
+func signer(t *testing.T, private string) *allowlist.Signer {
+	t.Helper()
+	text, err := os.ReadFile(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := allowlist.ParseSigner(secret.New(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// operator is a settings file with which the daemon would start, but for the lines that replace takes out and puts in.
+func operator(private, public string, replace ...string) string {
+	text := fmt.Sprintf(`[openshell.drivers.kubernetes]
+gateway_id = "blue"
+workspace_mode = "operator"
+operator_namespace_label = "openshell.ai/workspace=true"
+[portcullis.nswatch]
+http_address = "127.0.0.1:0"
+signing_key_file = %q
+lease_namespace = "mesh"
+[portcullis.allowlist]
+public_keys_file = %q
+[portcullis.nats]
+urls = ["nats://127.0.0.1:4222"]
+`, private, public)
+	return strings.NewReplacer(replace...).Replace(text)
+}
+
+// reader is a settings file that is enough to look at the list.
+func reader(url, public string) string {
+	return fmt.Sprintf("[openshell.drivers.kubernetes]\ngateway_id = \"blue\"\n[portcullis.nats]\nurls = [%q]\n[portcullis.allowlist]\npublic_keys_file = %q\n", url, public)
+}
+
+// bucket writes records as a writer would, or as it would not.
+type bucket struct {
+	t      *testing.T
+	conn   *nats.Conn
+	signer *allowlist.Signer
+}
+
+func newBucket(t *testing.T, url string, signer *allowlist.Signer) *bucket {
+	t.Helper()
+	conn, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return &bucket{t, conn, signer}
+}
+
+func (b *bucket) put(key string, record []byte) {
+	b.t.Helper()
+	reply, err := b.conn.Request("$KV."+allowkv.Bucket+"."+key, record, patience)
+	if err != nil || strings.Contains(string(reply.Data), `"error"`) {
+		b.t.Fatalf("put %s: %v %s", key, err, reply.Data)
+	}
+}
+
+// publish writes a list of one revision, and a beat for it that is as old as is said.
+func (b *bucket) publish(revision uint64, age time.Duration, names ...string) {
+	b.t.Helper()
+	var entries []allowlist.Entry
+	for _, n := range names {
+		entries = append(entries, allowlist.Entry{Name: n, UID: "uid-" + n})
+	}
+	list, err := allowlist.NewList(entries)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	at := time.Now().Add(-age).UTC().Truncate(time.Millisecond)
+	record, digest, err := allowlist.SealSnapshot(allowlist.Snapshot{
+		GatewayID: "blue", Epoch: 1, Revision: revision, Writer: "writer", PublishedAt: at, Namespaces: list,
+		Source: allowlist.Source{Kind: allowlist.SourceLabel, Selector: "a=b", Version: "1"},
+	}, b.signer)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	beat, err := allowlist.SealHeartbeat(allowlist.Heartbeat{
+		GatewayID: "blue", Epoch: 1, Revision: revision, Digest: digest, Beat: revision, PublishedAt: at, Writer: "writer",
+		Proof: allowlist.Proof{Kind: allowlist.ProofList}, TTL: 5 * time.Second,
+	}, b.signer)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.put(allowlist.SnapshotKey("blue"), record)
+	b.put(allowlist.HeartbeatKey("blue"), beat)
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
