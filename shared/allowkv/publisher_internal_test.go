@@ -116,8 +116,8 @@ func TestHeartbeatExpires(t *testing.T) {
 	}
 }
 
-// TestLeaderRead is what a leader-read makes of messages that anyone may have stored.
-func TestLeaderRead(t *testing.T) {
+// TestReplayJ11LeaderRead is what a leader-read makes of messages that anyone may have stored.
+func TestReplayJ11LeaderRead(t *testing.T) {
 	t.Parallel()
 	ctx, js := writeTest(t)
 	if s, err := leaderRead(ctx, js, "g.snapshot"); err != nil || s.Sequence != 0 || s.Value != nil {

@@ -40,8 +40,8 @@ func (x *rig) denials() (count func() int64) {
 	return n.Load
 }
 
-// TestShortRestartStaysOpen: the proof outlives the server, and the reader sees what comes after (bug corpus J01).
-func TestShortRestartStaysOpen(t *testing.T) {
+// TestReplayJ01ShortRestartStaysOpen: the proof outlives the server, and the reader sees what comes after (bug corpus J01).
+func TestReplayJ01ShortRestartStaysOpen(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
 	d, x := openOn(t, s.URL(), s.URL(), patientReader)
@@ -57,8 +57,8 @@ func TestShortRestartStaysOpen(t *testing.T) {
 	}
 }
 
-// TestLongOutageCloses: server gone, link cut off silently; both close by the reader's clock, and open again after.
-func TestLongOutageCloses(t *testing.T) {
+// TestReplayJ02LongOutageCloses: server gone, link cut off silently; both close by the reader's clock, and open again after.
+func TestReplayJ02LongOutageCloses(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
 	proxy := netfault.Start(t, s.Addr())
@@ -75,8 +75,8 @@ func TestLongOutageCloses(t *testing.T) {
 	x.answers("team-a", verdict.NotListed)
 }
 
-// TestFlappingLink: consumers do not pile up on the server when the link breaks all the time (bug corpus J12).
-func TestFlappingLink(t *testing.T) {
+// TestReplayJ12FlappingLink: consumers do not pile up on the server when the link breaks all the time (bug corpus J12).
+func TestReplayJ12FlappingLink(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
 	proxy := netfault.Start(t, s.Addr())
@@ -124,8 +124,8 @@ func TestRecreatedBucket(t *testing.T) {
 	x.answers("team-new", "")
 }
 
-// TestRestoredStore: the store goes back to a copy, and then grows past where it was with another history.
-func TestRestoredStore(t *testing.T) {
+// TestReplayJ09RestoredStore: the store goes back to a copy, and then grows past where it was with another history.
+func TestReplayJ09RestoredStore(t *testing.T) {
 	t.Parallel()
 	var store string
 	s := natstest.Start(t, func(o *server.Options) { store = o.StoreDir })
@@ -290,8 +290,8 @@ func TestWrongWallClock(t *testing.T) {
 	x.answers("team-a", "")
 }
 
-// TestBurst: a reader that is behind ends at the newest list.
-func TestBurst(t *testing.T) {
+// TestReplayJ16Burst: a reader that is behind ends at the newest list.
+func TestReplayJ16Burst(t *testing.T) {
 	t.Parallel()
 	_, d, x := open(t)
 	for range 300 {

@@ -133,8 +133,8 @@ func TestSnapshotTellsOfChanges(t *testing.T) {
 	await("unsynced ")
 }
 
-// TestStaleByTheOwnClock: the connection is fine, idle heartbeats come, and the writer does not beat.
-func TestStaleByTheOwnClock(t *testing.T) {
+// TestReplayJ05StaleByTheOwnClock: the connection is fine, idle heartbeats come, and the writer does not beat.
+func TestReplayJ05StaleByTheOwnClock(t *testing.T) {
 	t.Parallel()
 	_, d, x := open(t)
 	d.halt()

@@ -14,10 +14,10 @@ import (
 // short are bounds that make a closing gate visible within seconds.
 var short = []string{
 	`max_staleness = "3s"`, `heartbeat_ttl = "2s"`, `heartbeat_interval = "500ms"`, `source_max_age = "3s"`, `label_relist = "1s"`,
+	`stop_grace = "2s"`, `file_poll = "200ms"`,
 }
 
-// The API server dies: readers close although NATS is well. It comes back, with a watch cache that starts anew, so the
-// watch is told that its version is gone: the list is read afresh, and what happened meanwhile counts.
+// The API server dies: readers close although NATS is well. It comes back, and what happened meanwhile counts.
 func TestAPIServerKilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	private := cluster.StartPrivate(t)
@@ -42,9 +42,35 @@ func TestAPIServerKilledAndRestarted(t *testing.T) {
 	watcher.AwaitReady()
 }
 
+// nswatch sleeps while the API server is replaced. When it goes on, the version that its watch had reached is older than
+// the new watch cache, and the answer is 410: the list is read afresh.
+func TestWatchVersionIsGone(t *testing.T) {
+	t.Parallel()
+	private := cluster.StartPrivate(t)
+	server := natstest.Start(t)
+	i := installation.New(t, private.Cluster, server.URL())
+	i.Bootstrap(1)
+	kept, dropped := i.Labelled(), i.Labelled()
+	watcher := i.Nswatch()
+	r := i.Reader()
+	r.AwaitAllowed(kept)
+	r.AwaitAllowed(dropped)
+
+	watcher.Pause()
+	added := i.Labelled() // moves the version on
+	private.APIServer().Kill()
+	private.RestartAPIServer(t)
+	i.RemoveLabel(dropped)
+	watcher.Resume()
+	watcher.AwaitMetric(1, "portcullis_nswatch_label_watch_ends_total", `reason="expired"`)
+	r.AwaitAllowed(kept)
+	r.AwaitAllowed(added)
+	r.AwaitRefused(dropped, verdict.NotListed)
+}
+
 // Everything between nswatch and the API server is swallowed while the sockets stay open. The label that is taken off
 // meanwhile is not seen, so the readers must close by themselves.
-func TestWatchBlackholed(t *testing.T) {
+func TestReplayW10WatchBlackholed(t *testing.T) {
 	t.Parallel()
 	i, _ := setUp(t)
 	i.Bounds = short

@@ -17,7 +17,7 @@ import (
 )
 
 // hasty are bounds under which a file that stays bad is soon withdrawn.
-var hasty = append([]string{`file_failure_grace = "3s"`, `file_poll = "200ms"`}, short...)
+var hasty = append([]string{`file_failure_grace = "3s"`}, short...)
 
 // fileSetUp is an installation whose source is a file with the names a and b.
 func fileSetUp(t *testing.T) (*installation.Installation, *program.Process, *installation.Reader) {
@@ -156,7 +156,7 @@ func TestConfigMapVolume(t *testing.T) {
 	swap(t, volume, "first", `["a"]`)
 	must(t, os.Symlink("..data/namespaces.json", filepath.Join(volume, "namespaces.json")))
 	i.File = filepath.Join(volume, "namespaces.json")
-	i.Bounds = []string{`file_poll = "30s"`, `source_max_age = "40s"`} // so that only notifications can be quick
+	i.Bounds = []string{`file_poll = "30s"`, `source_max_age = "70s"`, `file_failure_grace = "80s"`} // so that only notifications can be quick
 	i.Nswatch()
 	r := i.Reader()
 	r.AwaitAllowed("a")

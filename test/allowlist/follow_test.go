@@ -3,6 +3,7 @@ package allowlist_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +23,7 @@ func setUp(t *testing.T) (*installation.Installation, *natstest.Server) {
 	return i, server
 }
 
-func TestAnswersFollowTheLabel(t *testing.T) {
+func TestReplayW16AnswersFollowTheLabel(t *testing.T) {
 	t.Parallel()
 	i, _ := setUp(t)
 	first, second, never := i.Labelled(), i.Labelled(), i.Cluster.Namespace(t)
@@ -55,7 +56,7 @@ func TestDeletedNamespaceIsRefused(t *testing.T) {
 	r.AwaitRefused(ns, verdict.NotListed)
 }
 
-func TestTerminatingNamespaceIsRefusedWhileItsFinalizerHoldsIt(t *testing.T) {
+func TestReplayW24TerminatingNamespaceIsRefused(t *testing.T) {
 	t.Parallel()
 	i, _ := setUp(t)
 	ns, other := i.Labelled(), i.Labelled()
@@ -134,7 +135,7 @@ func TestEmptyListIsAnAnswer(t *testing.T) {
 	cluster.Eventually(t, "the reader is ready", r.Ready)
 }
 
-func TestNoBucketIsSaid(t *testing.T) {
+func TestReplayJ14NoBucketAndAnEmptyOneAreUnsynced(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)
 	i := installation.New(t, cluster.Start(t, cluster.ControlPlane), server.URL())
@@ -143,9 +144,19 @@ func TestNoBucketIsSaid(t *testing.T) {
 	r := i.Reader()
 	watcher.AwaitNotReady("bootstrap")
 	r.AwaitRefused(ns, verdict.Unsynced)
+	watcher.Stop()
 	i.Bootstrap(1)
-	watcher.AwaitReady()
+	empty := i.Reader()
+	cluster.Eventually(t, "the reader knows that the bucket is empty", func(ctx context.Context) error {
+		if err := empty.Ready(ctx); err == nil || strings.Contains(err.Error(), "bootstrap") {
+			return fmt.Errorf("it says %w", err)
+		}
+		return nil
+	})
+	empty.AwaitRefused(ns, verdict.Unsynced)
+	i.Nswatch().AwaitReady()
 	r.AwaitAllowed(ns)
+	empty.AwaitAllowed(ns)
 }
 
 func TestManyReadersAgree(t *testing.T) {

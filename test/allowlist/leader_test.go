@@ -76,7 +76,7 @@ func TestLeaderPausedPastItsLease(t *testing.T) {
 }
 
 // Two Leases for one gateway: nothing but the epochs keeps the two leaders apart.
-func TestTwoLeaders(t *testing.T) {
+func TestReplayE02TwoLeaders(t *testing.T) {
 	t.Parallel()
 	i, _ := setUp(t)
 	kept, dropped := i.Labelled(), i.Labelled()

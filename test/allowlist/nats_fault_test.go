@@ -84,7 +84,7 @@ func TestNATSRestoredFromAnOlderStore(t *testing.T) {
 }
 
 // The reader's own link dies without a word; the writer is well.
-func TestReaderIsCutOff(t *testing.T) {
+func TestReplayJ15ReaderIsCutOff(t *testing.T) {
 	t.Parallel()
 	i, server := setUp(t)
 	i.Bounds = short

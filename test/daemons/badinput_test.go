@@ -86,11 +86,6 @@ func kubeconfigWith(t *testing.T, path, credential string) string {
 	return write(t, "kubeconfig", strings.Join(lines, "\n"))
 }
 
-// embedded has nswatch host NATS.
-func embedded(store, listen string) string {
-	return fmt.Sprintf("[portcullis.nswatch]\nhttp_address = \"127.0.0.1:0\"\n[portcullis.nats]\nembedded = true\nembedded_store_dir = %q\nembedded_listen = %q\n", store, listen)
-}
-
 func TestBadFilesGiveOneLine(t *testing.T) {
 	t.Parallel()
 	kubeconfig := account(t)
@@ -141,14 +136,14 @@ func TestBadFilesGiveOneLine(t *testing.T) {
 		"token file never ends":  {daemon: "tokenauth", text: tokenauthWith(good.Cert, good.Key, good.CA, kubeconfigWith(t, kubeconfig, "tokenFile: /dev/zero")), want: []string{"/dev/zero"}},
 		"token is two lines":     {daemon: "tokenauth", text: tokenauthWith(good.Cert, good.Key, good.CA, kubeconfigWith(t, kubeconfig, `token: "a\nb"`)), want: []string{"token"}},
 		"authority never ends":   {daemon: "tokenauth", text: "[portcullis.telemetry]\notlp_endpoint = \"https://127.0.0.1:4317\"\notlp_ca_file = \"/dev/zero\"\n" + tokenauthWith(good.Cert, good.Key, good.CA, kubeconfig), want: []string{"/dev/zero"}},
-		"store is a file":        {daemon: "nswatch", text: embedded(write(t, "store", ""), "127.0.0.1:4222") + kubernetesTable(kubeconfig), want: []string{"embedded_store_dir"}},
-		"NATS port is taken":     {daemon: "nswatch", text: embedded(filepath.Join(t.TempDir(), "store"), taken.Addr().String()) + kubernetesTable(kubeconfig), want: []string{"embedded_listen"}},
+		"store is a file":        {daemon: "nswatch", text: nswatchWith(t, embedded(write(t, "store", ""), "127.0.0.1:4222"), kubeconfig), want: []string{"embedded_store_dir"}},
+		"NATS port is taken":     {daemon: "nswatch", text: nswatchWith(t, embedded(filepath.Join(t.TempDir(), "store"), taken.Addr().String()), kubeconfig), want: []string{"embedded_listen"}},
 		"NATS seed is malformed": {
 			daemon: "nswatch",
-			text:   fmt.Sprintf("[portcullis.nswatch]\nhttp_address = \"127.0.0.1:0\"\n[portcullis.nats]\nurls = [\"nats://127.0.0.1:4222\"]\nnkey_seed_file = %q\n", seed) + kubernetesTable(kubeconfig),
+			text:   nswatchWith(t, fmt.Sprintf("urls = [\"nats://127.0.0.1:4222\"]\nnkey_seed_file = %q\n", seed), kubeconfig),
 			want:   []string{seed},
 		},
-		"NATS is not named": {daemon: "nswatch", text: "[portcullis.nswatch]\nhttp_address = \"127.0.0.1:0\"\n" + kubernetesTable(kubeconfig), want: []string{"portcullis.nats"}},
+		"NATS is not named": {daemon: "nswatch", text: nswatchWith(t, "", kubeconfig), want: []string{"portcullis.nats"}},
 		"operator mode without NATS": {
 			daemon: "tokenauth",
 			text:   "[openshell.drivers.kubernetes]\nworkspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\n" + tokenauthWith(good.Cert, good.Key, good.CA, kubeconfig),
@@ -159,7 +154,7 @@ func TestBadFilesGiveOneLine(t *testing.T) {
 		"proxy's bundle is absent":       {daemon: "supervisorctl", text: proxyCA("/nonexistent/proxy.pem"), want: []string{"proxy_ca_bundle", "/nonexistent/proxy.pem"}},
 		"proxy's bundle holds no anchor": {daemon: "supervisorctl", text: proxyCA(write(t, "proxy.pem", "x")), want: []string{"proxy_ca_bundle", "proxy.pem", "no PEM certificate"}},
 		"address to listen on":           {daemon: "lifecycle", args: []string{"--bind-address", "127.0.0.1:50061", "--bind-socket", "/run/portcullis/driver.sock"}, want: []string{"--bind-address", "--bind-socket"}},
-		"trace collector with a path":    {daemon: "nswatch", text: "[portcullis.nats]\nurls = [\"nats://127.0.0.1:4222\"]\n", args: []string{"--otlp-endpoint", "http://c/v1/traces"}, want: []string{"--otlp-endpoint"}},
+		"trace collector with a path":    {daemon: "nswatch", text: nswatchWith(t, "urls = [\"nats://127.0.0.1:4222\"]\n", kubeconfig), args: []string{"--otlp-endpoint", "http://c/v1/traces"}, want: []string{"--otlp-endpoint"}},
 		"not TOML":                       {daemon: "nswatch", text: "[portcullis", want: []string{"gateway.toml"}},
 		"settings are absent":            {daemon: "nswatch", args: []string{"--config", "/nonexistent/gateway.toml"}, want: []string{"/nonexistent/gateway.toml"}},
 		"unknown flag":                   {daemon: "lifecycle", args: []string{"--bind-sokcet", "x"}, want: []string{"--bind-sokcet"}},
@@ -179,6 +174,9 @@ func TestConfigCheckKnowsWhatEndsTheStart(t *testing.T) {
 	tests := map[string]struct{ daemon, text, want string }{
 		"no socket":          {"lifecycle", mesh, "socket_path: is not set"},
 		"socket is relative": {"lifecycle", "[openshell.drivers.kubernetes]\nsocket_path = \"driver.sock\"\n", "gateway.toml:2): socket path \"driver.sock\" is relative"},
+		"nothing to publish": {
+			"nswatch", strings.Replace(nswatchWith(t, "urls = [\"nats://127.0.0.1:4222\"]\n", "/kubeconfig"), `"operator"`, `"shared"`, 1), "gateway.toml:2): is shared",
+		},
 		"operator mode without NATS": {
 			"tokenauth", "[openshell.drivers.kubernetes]\nworkspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\n" + mesh, "portcullis.nats.urls: is not set",
 		},
@@ -197,6 +195,8 @@ func TestConfigCheck(t *testing.T) {
 		t.Run(daemon, func(t *testing.T) {
 			t.Parallel()
 			text := "[openshell.gateway]\nanything = 1\n[openshell.drivers.kubernetes]\ngateway_id = \"team-gateway\"\nsocket_path = \"/run/portcullis/driver.sock\"\n" +
+				"workspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\n" +
+				"[portcullis.nswatch]\nsigning_key_file = \"/etc/portcullis/signing.key\"\n[portcullis.allowlist]\npublic_keys_file = \"/etc/portcullis/public.keys\"\n" +
 				"[portcullis.mesh]\nallow_plaintext_loopback = true\n[portcullis.nats]\nurls = [\"nats://127.0.0.1:4222\"]\n"
 			out, err := command(t, daemon, "config", "check", "--config", settings(t, text)).CombinedOutput()
 			if err != nil {

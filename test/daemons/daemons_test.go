@@ -21,13 +21,12 @@ import (
 	"github.com/portcullis-mesh/portcullis/proto/contract"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc/meshtest"
-	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
 	"github.com/portcullis-mesh/portcullis/shared/udsock"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 )
 
-// account is a ServiceAccount without any rights of its own: none of the daemons needs one to be
+// account is a ServiceAccount without any rights of its own: no daemon but nswatch needs one to be
 // ready today.
 func account(t *testing.T) (kubeconfig string) {
 	t.Helper()
@@ -37,33 +36,6 @@ func account(t *testing.T) (kubeconfig string) {
 
 func kubernetesTable(kubeconfig string) string {
 	return fmt.Sprintf("[portcullis.kubernetes]\nkubeconfig = %q\n", kubeconfig)
-}
-
-func TestNswatchWaitsForNATS(t *testing.T) {
-	t.Parallel()
-	server := natstest.New(t)
-	p := start(t, "nswatch", fmt.Sprintf("[portcullis.nswatch]\nhttp_address = \"127.0.0.1:0\"\n[portcullis.nats]\nurls = [%q]\n", server.URL())+
-		kubernetesTable(account(t)))
-	p.awaitNotReady("nats")
-	server.Start()
-	p.awaitReady()
-	server.Stop()
-	p.awaitNotReady("nats")
-	server.Start()
-	p.awaitReady()
-	p.stop()
-}
-
-func TestNswatchHostsNATS(t *testing.T) {
-	t.Parallel()
-	store := filepath.Join(t.TempDir(), "store")
-	text := embedded(store, natstest.New(t).Addr()) + kubernetesTable(account(t))
-	p := start(t, "nswatch", text)
-	p.awaitReady()
-	p.stop()
-	again := start(t, "nswatch", text)
-	again.awaitReady()
-	again.stop()
 }
 
 // mesh makes a client's side of the mesh.
