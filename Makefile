@@ -29,12 +29,15 @@ UNITS := $(addprefix ./,$(addsuffix /...,$(filter-out test,$(MODULES))))
 SYSTEM = $(shell go list ./test/... | grep -v -e /test/e2e -e /test/cluster/nodelife)
 # The cluster's kubeconfig is not for the tests: they find the cluster themselves.
 GOTEST := env -u KUBECONFIG go test -race -timeout 20m
+# The schedules once more, by the thousand: the race detector leaves time for a few hundred. Then with each planted fault,
+# which must be noticed, in the simulation and in the package's own schedules.
+SIMULATION := go test -timeout 20m ./test/sim && go test -timeout 20m -tags portcullis_mutants -run 'TestPlantedFaults|SchedulesNotice' ./test/sim ./shared/allowlist
 # Tests of the test module look at more than Go's test cache knows: the whole tree, built programs.
 UNCACHED := -count=1
 
 .PHONY: help
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build the daemons into bin/.
@@ -47,6 +50,7 @@ build: ## Build the daemons into bin/.
 test: compiler ## Run every test: what needs no root, then, as root, what needs a real node.
 	$(KUBE) build controlplane
 	$(GOTEST) $(UNITS)
+	$(SIMULATION)
 	$(KUBE) run controlplane -- $(GOTEST) $(UNCACHED) $(SYSTEM)
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory test-node; \
 	else echo "NOT RUN: test/e2e needs a real node, and that needs root. Run 'sudo make test-node' for it."; fi
@@ -100,6 +104,12 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s).
 			go test -race -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$dir; \
 		done; \
 	done
+
+.PHONY: bench-allowlist
+bench-allowlist: ## Measure the allowlist, from the label to the answer; prints tables, takes about five minutes.
+	$(KUBE) build controlplane
+	$(KUBE) run controlplane -- env -u KUBECONFIG go test -run '^$$' -bench 'Allowlist|LeaderKilled' -benchtime 1x -timeout 60m ./test/bench
+	go test -run '^$$' -bench 'Check' -benchmem ./shared/allowlist ./shared/allowkv
 
 .PHONY: clean
 clean: ## Stop the test clusters and remove what was built here; caches stay.

@@ -30,7 +30,7 @@ func monotonic(b *testing.B) time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// grow makes labelled namespaces until there are so many, and waits until the cluster has come to rest.
+// grow makes labelled namespaces until there are so many.
 func (f *field) grow(listed int) {
 	f.b.Helper()
 	key, value, _ := strings.Cut(f.i.Label, "=")
@@ -55,28 +55,6 @@ func (f *field) grow(listed int) {
 	}
 	close(todo)
 	workers.Wait()
-	f.rest()
-}
-
-// rest waits until every namespace has what the controllers put into it.
-func (f *field) rest() {
-	f.b.Helper()
-	for deadline := time.Now().Add(20 * time.Minute); ; time.Sleep(time.Second) {
-		maps, err := f.i.Cluster.Client().CoreV1().ConfigMaps("").List(f.b.Context(), metav1.ListOptions{FieldSelector: "metadata.name=kube-root-ca.crt"})
-		if err != nil {
-			f.b.Fatal(err)
-		}
-		accounts, err := f.i.Cluster.Client().CoreV1().ServiceAccounts("").List(f.b.Context(), metav1.ListOptions{FieldSelector: "metadata.name=default"})
-		if err != nil {
-			f.b.Fatal(err)
-		}
-		if len(maps.Items) >= len(f.names) && len(accounts.Items) >= len(f.names) {
-			return
-		}
-		if time.Now().After(deadline) {
-			f.b.Fatalf("of %d namespaces %d are furnished", len(f.names), len(maps.Items))
-		}
-	}
 }
 
 // load is what an installation uses while something goes on.

@@ -48,6 +48,10 @@ func StartPrivate(t testing.TB) *Private {
 // APIServer is the running API server: kill it, stop it with SIGSTOP, continue it.
 func (p *Private) APIServer() *process.Process { return p.plane.APIServer() }
 
+// Controllers is the controller manager: without it namespaces stay as bare as they were made, and those that are being
+// deleted stay Terminating.
+func (p *Private) Controllers() *process.Process { return p.plane.Controllers() }
+
 // RestartAPIServer starts the API server again after it was killed, on the same address, and returns
 // once it is ready.
 func (p *Private) RestartAPIServer(t testing.TB) {

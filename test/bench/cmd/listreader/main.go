@@ -99,7 +99,7 @@ func serve(reader *allowkv.Reader, in io.Reader, out io.Writer) error {
 // await waits until the reader's answer for the namespace is want.
 func await(reader *allowkv.Reader, namespace string, want bool) (int64, error) {
 	for {
-		_, changed := reader.Snapshot()
+		changed := reader.Changed()
 		if reader.Check(namespace).Allowed() == want {
 			var now unix.Timespec
 			if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {

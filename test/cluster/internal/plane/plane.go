@@ -252,6 +252,9 @@ func (p *Plane) Authority() *pki.Authority { return p.ca }
 // APIServer is the running API server, for tests that stop or freeze it.
 func (p *Plane) APIServer() *process.Process { return p.api }
 
+// Controllers is the controller manager.
+func (p *Plane) Controllers() *process.Process { return p.controllers }
+
 // Programs returns what runs.
 func (p *Plane) Programs() []*process.Process {
 	return []*process.Process{p.etcd, p.api, p.controllers, p.scheduler}
