@@ -221,6 +221,14 @@ func advice(reason verdict.Reason) string {
 	}
 }
 
+// Changed is the channel of Snapshot without the list: for a caller that asks Check about a namespace again whenever the
+// answer may be another.
+func (r *Reader) Changed() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
+}
+
 // Listing is what a Reader says yes to at one instant. The zero Listing lists nothing.
 type Listing struct {
 	Condition allowlist.Condition

@@ -94,6 +94,7 @@ func (m *readerMetrics) prepare() {
 	for kind := allowlist.FoundRollback; kind <= allowlist.FoundDrift; kind++ {
 		m.findings.WithLabelValues(kind.String(), allowlist.Cause(0).String())
 	}
+	m.findings.WithLabelValues(allowlist.FoundKeyGone.String(), allowlist.Cause(0).String())
 	for cause := allowlist.Oversize; cause <= allowlist.ForeignGateway; cause++ {
 		m.findings.WithLabelValues(allowlist.FoundRejected.String(), cause.String())
 	}

@@ -33,13 +33,7 @@ func (v *View) Condition(now Instant) Condition {
 		return unsynced()
 	case v.condition.State != Fresh:
 		return v.condition
-	case now.Wall.IsZero():
-		return stale()
-	case wallAhead(now)-v.wall > clockTolerance:
-		// The machine may have slept, and the monotonic clock with it, or that clock went back, and no Step has looked
-		// at the clocks yet.
-		return stale()
-	case expired(now.Mono, v.deadline):
+	case !v.fresh(now):
 		return stale()
 	default:
 		return fresh()
@@ -48,20 +42,19 @@ func (v *View) Condition(now Instant) Condition {
 
 // Check answers whether namespace may be trusted at the instant now, which is read just before the call. It takes no
 // lock, allocates nothing and never blocks. An operation that takes long checks again before it commits.
-func (v *View) Check(namespace string, now Instant) Answer {
-	a := Answer{Namespace: namespace}
-	condition := v.Condition(now)
+func (v *View) Check(namespace string, now Instant) (a Answer) {
+	a.Namespace = namespace
 	if v == nil {
-		a.Reason = condition.Reason
-		return a
+		a.Reason = unsynced().Reason
+		return
 	}
 	a.Epoch, a.Revision = v.stamp.epoch, v.stamp.revision
 	if v.vouched {
 		a.Proven, a.Age = true, max(now.Mono-v.issued, 0)
 	}
-	if condition.State != Fresh {
-		a.Reason = condition.Reason
-		return a
+	if !v.fresh(now) {
+		a.Reason = v.Condition(now).Reason
+		return
 	}
 	uid, listed := v.proven[namespace]
 	if v.pending != nil {
@@ -71,13 +64,20 @@ func (v *View) Check(namespace string, now Instant) Answer {
 			listed = false
 		case !listed || next != uid:
 			a.Reason = verdict.Behind
-			return a
+			return
 		}
 	}
 	if !listed {
 		a.Reason = verdict.NotListed
-		return a
+		return
 	}
 	a.UID, a.allowed = uid, true
-	return a
+	return
+}
+
+// fresh reports whether Condition is Fresh.
+func (v *View) fresh(now Instant) bool {
+	// The machine may have slept, and the monotonic clock with it, or that clock went back, and no Step has looked at
+	// the clocks yet: the wall clock tells.
+	return v.condition.State == Fresh && !now.Wall.IsZero() && wallAhead(now)-v.wall <= clockTolerance && !expired(now.Mono, v.deadline)
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"path/filepath"
+	"time"
 
 	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/leadership"
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
@@ -51,6 +52,8 @@ func defaults() *Settings {
 		Kubernetes: command.KubernetesDefaults(Name),
 	}
 	s.NATS.Required, s.Allowlist.Required = true, true
+	// A dead connection to the API server is noticed before the Lease is lost by it.
+	s.Kubernetes.PingInterval, s.Kubernetes.PingTimeout = driverconf.Duration(3*time.Second), driverconf.Duration(2*time.Second)
 	return s
 }
 

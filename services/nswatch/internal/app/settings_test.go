@@ -39,7 +39,7 @@ func TestContradictionsAreReported(t *testing.T) {
 			file := write(t, "gateway.toml", operator("/keys/private", "/keys/public", tc.replace...))
 			got := run(t.Context(), "config", "check", "--config", file)
 			if tc.want == "" {
-				if got.code != 0 || !strings.Contains(got.stdout, "\nlease_duration = '15s'") {
+				if got.code != 0 || !strings.Contains(got.stdout, "\nlease_duration = '10s'") {
 					t.Errorf("%+v", got)
 				}
 				return

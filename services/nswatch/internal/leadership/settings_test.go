@@ -31,7 +31,7 @@ func TestSettings(t *testing.T) {
 		"lease of zero":          {func(c *leadership.Settings) { c.LeaseDuration, c.RenewDeadline = 0, -1 }, "lease_duration is 0s"},
 		"lease of half a second": {func(c *leadership.Settings) { c.LeaseDuration = d(10500 * time.Millisecond) }, "whole seconds"},
 		"lease without end":      {func(c *leadership.Settings) { c.LeaseDuration = d(time.Hour) }, "lease_duration is 1h"},
-		"no margin":              {func(c *leadership.Settings) { c.RenewDeadline = c.LeaseDuration }, "renew_deadline is 15s, not less"},
+		"no margin":              {func(c *leadership.Settings) { c.RenewDeadline = c.LeaseDuration }, "renew_deadline is 10s, not less"},
 		"renewal without time": {func(c *leadership.Settings) {
 			c.RenewDeadline, c.RetryPeriod = d(time.Millisecond), d(20*time.Millisecond)
 		}, "renew_deadline is 1ms"},
