@@ -1,19 +1,19 @@
 package allowlist_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/installation"
 	"github.com/portcullis-mesh/portcullis/test/program"
-
-	"context"
-	"errors"
 )
 
 // hasty are bounds under which a file that stays bad is soon withdrawn.
@@ -74,7 +74,7 @@ func TestBadFileIsSaidAndWithdrawn(t *testing.T) {
 		"a directory": {func(t *testing.T, path string) {
 			remove(t, path)
 			must(t, os.Mkdir(path, 0o700))
-		}, "directory"},
+		}, "is a directory"},
 		"a dangling symlink": {func(t *testing.T, path string) {
 			remove(t, path)
 			must(t, os.Symlink("nowhere", path))
@@ -95,7 +95,7 @@ func TestBadFileIsSaidAndWithdrawn(t *testing.T) {
 			if now := r.Check("a"); now.Revision != before.Revision {
 				t.Errorf("the list changed from revision %d to %d", before.Revision, now.Revision)
 			}
-			if c.logged == "directory" {
+			if name == "a directory" {
 				must(t, os.Remove(i.File))
 			}
 			put(t, i.File, `["a"]`)
@@ -125,14 +125,14 @@ func TestSourceThatCannotBeMeantIsRefusedAtStart(t *testing.T) {
 	good := i.Settings("")
 	label := `operator_namespace_label = "` + i.Label + `"`
 	for name, c := range map[string]struct{ old, new, want string }{
-		"selector does not parse":  {label, `operator_namespace_label = "a in b"`, "operator_namespace_label"},
-		"selector selects all":     {label, `operator_namespace_label = "!kubernetes.io/none"`, "operator_namespace_label"},
-		"two sources":              {label, label + "\noperator_namespace_file = \"/f\"", "operator_namespace_file"},
-		"no source":                {label, "", "operator_namespace_label"},
-		"no signing key":           {"signing_key_file", "#", "signing_key_file"},
-		"another mode":             {`workspace_mode = "operator"`, `workspace_mode = "shared"`, "workspace_mode"},
-		"bounds that contradict":   {"[portcullis.allowlist]", "[portcullis.allowlist]\nmax_staleness = \"1s\"", "max_staleness"},
-		"a key that is not listed": {"public_keys_file", "# ", "public_keys_file"},
+		"selector does not parse": {label, `operator_namespace_label = "a in b"`, "operator_namespace_label"},
+		"selector selects all":    {label, `operator_namespace_label = "!kubernetes.io/none"`, "operator_namespace_label"},
+		"two sources":             {label, label + "\noperator_namespace_file = \"/f\"", "operator_namespace_file"},
+		"no source":               {label, "", "operator_namespace_label"},
+		"no signing key":          {"signing_key_file", "#", "signing_key_file"},
+		"another mode":            {`workspace_mode = "operator"`, `workspace_mode = "shared"`, "workspace_mode"},
+		"bounds that contradict":  {"[portcullis.allowlist]", "[portcullis.allowlist]\nmax_staleness = \"1s\"", "max_staleness"},
+		"no public keys":          {"public_keys_file", "# ", "public_keys_file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -141,10 +141,21 @@ func TestSourceThatCannotBeMeantIsRefusedAtStart(t *testing.T) {
 			}
 			p := program.Start(t, "nswatch", strings.Replace(good, c.old, c.new, 1))
 			p.AwaitEnd()
-			if !strings.Contains(p.Output(), c.want) {
-				t.Errorf("it says\n%s\nwithout %s", p.Output(), c.want)
+			if !strings.Contains(p.Output(), c.want) || p.ExitCode() == 0 {
+				t.Errorf("exit code %d, and it says\n%s\nwithout %s", p.ExitCode(), p.Output(), c.want)
 			}
 		})
+	}
+}
+
+func TestSigningKeyThatNobodyTrustsIsRefusedAtStart(t *testing.T) {
+	t.Parallel()
+	i, _ := setUp(t)
+	i.Rekey()
+	p := i.Nswatch()
+	p.AwaitEnd()
+	if !strings.Contains(p.Output(), "public_keys_file") || p.ExitCode() == 0 {
+		t.Errorf("exit code %d, and it says\n%s", p.ExitCode(), p.Output())
 	}
 }
 
@@ -156,14 +167,18 @@ func TestConfigMapVolume(t *testing.T) {
 	swap(t, volume, "first", `["a"]`)
 	must(t, os.Symlink("..data/namespaces.json", filepath.Join(volume, "namespaces.json")))
 	i.File = filepath.Join(volume, "namespaces.json")
-	i.Bounds = []string{`file_poll = "30s"`, `source_max_age = "70s"`, `file_failure_grace = "80s"`} // so that only notifications can be quick
+	i.Bounds = []string{`file_poll = "1m"`, `source_max_age = "3m"`, `file_failure_grace = "4m"`} // so that only notifications can be quick
 	i.Nswatch()
 	r := i.Reader()
 	r.AwaitAllowed("a")
-	for n, name := range []string{"b", "c", "d"} {
+	// Three swaps within one poll: the notifications do it.
+	began := time.Now()
+	for _, name := range []string{"b", "c", "d"} {
 		swap(t, volume, "swap-"+name, `["`+name+`"]`)
 		r.AwaitAllowed(name)
-		_ = n
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("the swaps took %s, which the poll alone could explain", took)
 	}
 	cluster.Eventually(t, "only the newest is allowed", func(context.Context) error {
 		if r.Check("c").Allowed() {

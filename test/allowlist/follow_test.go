@@ -2,12 +2,14 @@ package allowlist_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/portcullis-mesh/portcullis/shared/allowkv"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
@@ -103,6 +105,13 @@ func TestRecreatedNamespaceHasItsOwnUID(t *testing.T) {
 	if want := uid(t, i, ns); before != want {
 		t.Fatalf("the answer's uid is %q, the namespace's is %q", before, want)
 	}
+	i.Delete(ns)
+	r.AwaitRefused(ns, verdict.NotListed)
+	i.Recreate(ns)
+	r.AwaitAllowed(ns)
+	if now, want := r.Check(ns).UID, uid(t, i, ns); now != want || now == before {
+		t.Fatalf("the answer's uid is %q after %q, the namespace's is %q", now, before, want)
+	}
 }
 
 func uid(t *testing.T, i *installation.Installation, namespace string) string {
@@ -143,12 +152,18 @@ func TestReplayJ14NoBucketAndAnEmptyOneAreUnsynced(t *testing.T) {
 	watcher := i.Nswatch()
 	r := i.Reader()
 	watcher.AwaitNotReady("bootstrap")
+	cluster.Eventually(t, "the reader knows that there is no bucket", func(ctx context.Context) error {
+		if err := r.Ready(ctx); !errors.Is(err, allowkv.ErrNoBucket) {
+			return fmt.Errorf("it says %w", err)
+		}
+		return nil
+	})
 	r.AwaitRefused(ns, verdict.Unsynced)
 	watcher.Stop()
 	i.Bootstrap(1)
 	empty := i.Reader()
 	cluster.Eventually(t, "the reader knows that the bucket is empty", func(ctx context.Context) error {
-		if err := empty.Ready(ctx); err == nil || strings.Contains(err.Error(), "bootstrap") {
+		if err := empty.Ready(ctx); err == nil || errors.Is(err, allowkv.ErrNoBucket) || strings.Contains(err.Error(), "consumer") || strings.Contains(err.Error(), "does not run") {
 			return fmt.Errorf("it says %w", err)
 		}
 		return nil
@@ -159,20 +174,53 @@ func TestReplayJ14NoBucketAndAnEmptyOneAreUnsynced(t *testing.T) {
 	empty.AwaitAllowed(ns)
 }
 
+// Whatever the readers have received by now: for one epoch and revision all of them say the same.
 func TestManyReadersAgree(t *testing.T) {
 	t.Parallel()
 	i, _ := setUp(t)
-	ns := i.Labelled()
+	changing, kept := i.Labelled(), i.Labelled()
 	i.Nswatch()
 	var readers []*installation.Reader
 	for range 5 {
 		readers = append(readers, i.Reader())
 	}
 	for _, r := range readers {
-		r.AwaitAllowed(ns)
+		r.AwaitAllowed(changing)
 	}
-	i.RemoveLabel(ns)
-	for n, r := range readers {
-		t.Run(fmt.Sprint(n), func(*testing.T) { r.AwaitRefused(ns, verdict.NotListed) })
+	said := map[[2]uint64]bool{}
+	look := func() {
+		for n, r := range readers {
+			a := r.Check(changing)
+			if a.Reason != "" && a.Reason != verdict.NotListed {
+				continue
+			}
+			at := [2]uint64{a.Epoch, a.Revision}
+			if before, known := said[at]; known && before != a.Allowed() {
+				t.Fatalf("reader %d says %t about epoch %d, revision %d, another said %t", n, a.Allowed(), a.Epoch, a.Revision, before)
+			}
+			said[at] = a.Allowed()
+		}
+	}
+	for n := range 6 {
+		if n%2 == 0 {
+			i.RemoveLabel(changing)
+		} else {
+			i.SetLabel(changing)
+		}
+		cluster.Eventually(t, "all readers have followed", func(context.Context) error {
+			look()
+			for _, r := range readers {
+				if r.Check(changing).Allowed() != (n%2 == 1) {
+					return errors.New("not yet")
+				}
+			}
+			return nil
+		})
+	}
+	if len(said) < 6 {
+		t.Errorf("only %d lists were compared", len(said))
+	}
+	for _, r := range readers {
+		r.AwaitAllowed(kept)
 	}
 }

@@ -6,9 +6,12 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/portcullis-mesh/portcullis/test/cluster"
 )
 
 // cleanupLimit bounds the removal of one object when the test has ended.
@@ -59,4 +62,18 @@ func (i *Installation) Delete(namespace string) {
 	if err := i.Cluster.Client().CoreV1().Namespaces().Delete(i.t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
 		i.t.Fatalf("delete namespace %s: %v", namespace, err)
 	}
+}
+
+// Recreate makes a labelled namespace under the name of one that is being deleted, as soon as that is gone. It is
+// deleted when the test ends.
+func (i *Installation) Recreate(namespace string) {
+	i.t.Helper()
+	key, value, _ := strings.Cut(i.Label, "=")
+	cluster.Eventually(i.t, "namespace "+namespace+" is made anew", func(ctx context.Context) error {
+		_, err := i.Cluster.Client().CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{key: value}},
+		}, metav1.CreateOptions{})
+		return err
+	})
+	i.t.Cleanup(func() { i.forget("namespace", i.Cluster.Client().CoreV1().Namespaces().Delete, namespace) })
 }

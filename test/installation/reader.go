@@ -115,3 +115,14 @@ func (r *Reader) AwaitRefused(namespace string, reasons ...verdict.Reason) {
 		return fmt.Errorf("refused: %s", a.Reason)
 	})
 }
+
+// AwaitBeats waits until the reader has accepted so many heartbeats of one epoch that is later than the given one.
+func (r *Reader) AwaitBeats(after, beats uint64) {
+	r.t.Helper()
+	cluster.Eventually(r.t, fmt.Sprintf("heartbeat %d of a later epoch than %d", beats, after), func(context.Context) error {
+		if m := r.Status().Marks; m.Epoch <= after || m.Beat < beats {
+			return fmt.Errorf("it has heartbeat %d of epoch %d", m.Beat, m.Epoch)
+		}
+		return nil
+	})
+}

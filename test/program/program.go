@@ -114,6 +114,16 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.done }
 
+// ExitCode is that of a process that has ended; -1 before, and after a signal.
+func (p *Process) ExitCode() int {
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	default:
+		return -1
+	}
+}
+
 // Stop asks the daemon to stop and demands that it does so with exit code 0.
 func (p *Process) Stop() {
 	p.t.Helper()

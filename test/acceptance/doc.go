@@ -1,0 +1,2 @@
+// Package acceptance placeholder.
+package acceptance
