@@ -49,14 +49,18 @@ type underway struct {
 	began allowlist.Instant
 	// wish says that the outcome answers a relist.
 	wish bool
+	// back is closed when its goroutine has ended, which matters once nobody waits for the outcome.
+	back <-chan struct{}
 	// late says that the deadline has passed; the outcome will be thrown away.
 	late bool
 }
 
 // start runs an attempt. Its outcome goes to the channel; or, once abandoned is closed, nowhere, and then the watcher
-// is closed by the goroutine, which is the last to use it.
-func (a attempt) start(ctx context.Context, outcomes chan<- outcome, abandoned <-chan struct{}) {
+// is closed by the goroutine, which is the last to use it. back is closed at its very end.
+func (a attempt) start(ctx context.Context, outcomes chan<- outcome, abandoned <-chan struct{}) (back <-chan struct{}) {
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		o := a.run(ctx)
 		select {
 		case outcomes <- o:
@@ -64,4 +68,5 @@ func (a attempt) start(ctx context.Context, outcomes chan<- outcome, abandoned <
 			a.notify.close()
 		}
 	}()
+	return ended
 }

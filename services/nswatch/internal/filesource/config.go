@@ -37,8 +37,8 @@ func (c Config) withDefaults() (Config, error) {
 		c.ReadTimeout = DefaultReadTimeout
 	}
 	var problems []error
-	if problem := pathProblem(c.Path); problem != "" {
-		problems = append(problems, fmt.Errorf("file source: the path %s %s", quote(c.Path), problem))
+	if err := CheckPath(c.Path); err != nil {
+		problems = append(problems, fmt.Errorf("file source: the path %s %w", quote(c.Path), err))
 	}
 	if c.Poll < 100*time.Millisecond || c.Poll > time.Minute {
 		problems = append(problems, fmt.Errorf("file source: a poll every %s is out of range: want 100ms to 1m", c.Poll))
@@ -49,19 +49,20 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(problems...)
 }
 
-// pathProblem refuses what could not stand in a record: a snapshot names its file.
-func pathProblem(path string) string {
+// CheckPath tells why New would refuse a path, which a record could not hold then: a snapshot names its file. The error
+// continues a sentence that began with the path. It looks at no file.
+func CheckPath(path string) error {
 	switch {
 	case !filepath.IsAbs(path):
-		return "must be absolute"
+		return errors.New("must be an absolute path")
 	case len(path) > maxPath:
-		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(path), maxPath)
+		return fmt.Errorf("has %d bytes, at most %d are possible", len(path), maxPath)
 	case !utf8.ValidString(path):
-		return "is not valid UTF-8"
+		return errors.New("is not valid UTF-8")
 	case strings.ContainsFunc(path, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
-		return "holds a control character or a line break"
+		return errors.New("must be one line without control characters")
 	}
-	return ""
+	return nil
 }
 
 // quote shows text from elsewhere inside a message, on one line and cut short.

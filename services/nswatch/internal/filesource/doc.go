@@ -4,12 +4,12 @@
 // Invariants:
 //
 //   - A list comes from one whole read of the file in which every byte was understood. Whatever else is found is a
-//     failure with a cause of its own: it changes no list and proves nothing, so that the list of before ages and is
-//     withdrawn after its grace.
+//     failure with a cause of its own: it changes no list and proves nothing. So the publisher vouches for the list of
+//     before only until its last read is older than source_max_age, and withdraws it after file_failure_grace.
 //   - The file is read in full every poll period, whatever notifications say. A notification is only a reason to read
 //     sooner: one that is lost, or none at all, costs one poll period.
 //   - Nothing in the file system can hold the run loop: one goroutine reads, with a deadline; until it is back, the
-//     source has failed, and there is never a second.
+//     source has failed, and there is never a second, in a later Run neither.
 //
 // # What counts as a change
 //

@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	// maxCauses is how many different causes are logged between two good reads.
+	// maxCauses is how many different causes of one result are logged, and reminder after how long the result is news
+	// again: a file that is bad in ever new ways must not flood the log, and one that stays bad must not be forgotten.
 	maxCauses = 10
+	reminder  = 5 * time.Minute
 	// burst lines may be logged at once, and one every refill after that: a file that is broken and repaired many times
 	// a second must not flood the log.
 	burst  = 20
@@ -28,11 +30,17 @@ type journal struct {
 	limit   *rate.Limiter
 	held    int
 
-	// failing says that the last read failed, causes which ones were seen since the last good one.
+	// failing says that the last read failed, told what was logged since the last good one.
 	failing bool
-	causes  map[string]struct{}
+	told    map[result]*causes
 	// notifying is what is known about the notifications.
 	notifying notifying
+}
+
+// causes are those of one result that were logged, since the first.
+type causes struct {
+	since time.Duration
+	texts map[string]struct{}
 }
 
 // notifying is a state of the notifications.
@@ -45,21 +53,28 @@ const (
 )
 
 func newJournal(log zerolog.Logger, m *metrics) *journal {
-	return &journal{log: log, metrics: m, limit: rate.NewLimiter(rate.Every(refill), burst), causes: map[string]struct{}{}}
+	return &journal{log: log, metrics: m, limit: rate.NewLimiter(rate.Every(refill), burst), told: map[result]*causes{}}
 }
 
-// failed takes a read that gave no list. Each cause is logged once until the next good read.
-func (j *journal) failed(err error) {
-	j.metrics.reads.WithLabelValues(string(resultOf(err))).Inc()
+// failed takes a read that gave no list. Each cause is logged once until the next good read, or the reminder.
+func (j *journal) failed(at time.Duration, err error) {
+	kind := resultOf(err)
+	j.metrics.reads.WithLabelValues(string(kind)).Inc()
 	j.failing = true
-	if _, seen := j.causes[err.Error()]; seen || len(j.causes) >= maxCauses {
+	told := j.told[kind]
+	if told == nil || at-told.since >= reminder {
+		told = &causes{since: at, texts: map[string]struct{}{}}
+	}
+	if _, seen := told.texts[err.Error()]; seen || len(told.texts) >= maxCauses {
 		return
 	}
-	logged := j.line(zerolog.WarnLevel, "the file of namespaces cannot be used; the list stays as it is and is withdrawn after file_failure_grace", func(e *zerolog.Event) {
-		e.Err(err).Str(telemetry.KeyKind, string(resultOf(err)))
+	logged := j.line(zerolog.WarnLevel, "the file of namespaces cannot be used; nothing vouches for the list once its last read is older than source_max_age, "+
+		"and after file_failure_grace it is withdrawn", func(e *zerolog.Event) {
+		e.Err(err).Str(telemetry.KeyKind, string(kind))
 	})
 	if logged {
-		j.causes[err.Error()] = struct{}{}
+		told.texts[err.Error()] = struct{}{}
+		j.told[kind] = told
 	}
 }
 
@@ -69,7 +84,7 @@ func (j *journal) succeeded(began time.Time) {
 	j.metrics.last.Set(float64(began.UnixMilli()) / 1000)
 	if j.failing {
 		j.failing = false
-		clear(j.causes)
+		clear(j.told)
 		j.line(zerolog.InfoLevel, "the file of namespaces can be used again", nil)
 	}
 }

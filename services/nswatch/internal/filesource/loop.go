@@ -62,6 +62,9 @@ func (l *loop) run(ctx context.Context) {
 	// What a read finds while ctx ends is still true; only stop ends a read.
 	reading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	if l.source.blocked() {
+		l.await()
+	}
 	l.begin(reading)
 	for ctx.Err() == nil {
 		select {
@@ -76,6 +79,9 @@ func (l *loop) run(ctx context.Context) {
 			l.late()
 		case o := <-l.outcomes:
 			l.ended(o)
+		case <-l.source.outstanding:
+			l.source.outstanding = nil
+			l.begin(reading)
 		case _, open := <-l.events:
 			l.notified(open)
 		case err, open := <-l.errs:
@@ -89,10 +95,17 @@ func (l *loop) run(ctx context.Context) {
 	l.stop()
 }
 
+// await takes it that the attempt of an earlier run hangs still: until it is back, the source has failed.
+func (l *loop) await() {
+	err := l.source.named(l.hung())
+	l.source.journal.failed(l.source.clock().Mono, err)
+	l.report(allowlist.SourceFailed{Err: err})
+}
+
 // begin starts an attempt, unless one is under way: then what asked for it stays asked for.
 func (l *loop) begin(ctx context.Context) {
 	l.poll.Reset(l.source.cfg.Poll)
-	if l.attempt.active {
+	if l.attempt.active || l.source.outstanding != nil {
 		return
 	}
 	l.gather.Stop()
@@ -103,11 +116,12 @@ func (l *loop) begin(ctx context.Context) {
 	}
 	l.events, l.errs = l.notify.channels()
 	l.deadline.Reset(l.source.cfg.ReadTimeout)
-	attempt{
+	a := attempt{
 		reader: reader{path: l.source.cfg.Path, open: l.source.open, now: func() time.Time { return l.source.clock().Wall }},
 		notify: &l.notify,
 		known:  l.version,
-	}.start(ctx, l.outcomes, l.abandoned)
+	}
+	l.attempt.back = a.start(ctx, l.outcomes, l.abandoned)
 }
 
 // wish takes a relist. One that the system lets nobody fulfil is answered now.
@@ -117,17 +131,17 @@ func (l *loop) wish(open bool) {
 		return
 	}
 	l.wished = true
-	if l.attempt.late {
+	if l.attempt.late || l.source.outstanding != nil {
 		l.wished = false
-		l.fail(l.timeout())
+		l.fail(l.hung())
 	}
 }
 
 // late takes the deadline of the attempt under way. Its proof simply lapses.
 func (l *loop) late() {
 	l.attempt.late = true
-	err := l.source.named(l.timeout())
-	l.source.journal.failed(err)
+	err := l.source.named(l.hung())
+	l.source.journal.failed(l.source.clock().Mono, err)
 	l.report(allowlist.SourceFailed{Err: err})
 	if l.wished && l.attempt.wish {
 		l.report(allowlist.SourceFailed{Err: err})
@@ -135,7 +149,11 @@ func (l *loop) late() {
 	l.wished = false
 }
 
-func (l *loop) timeout() error {
+// hung is the failure of a read that is not back in time.
+func (l *loop) hung() error {
+	if l.source.outstanding != nil {
+		return failf(resultTimeout, "a read that began in an earlier run of this source is not back; the file system that it is on hangs")
+	}
 	return failf(resultTimeout, "it could not be read within %s; the file system that it is on may hang", l.source.cfg.ReadTimeout)
 }
 
@@ -164,7 +182,7 @@ func (l *loop) ended(o outcome) {
 // tell reports an outcome.
 func (l *loop) tell(o outcome, a underway) {
 	if o.err != nil {
-		l.source.journal.failed(l.source.named(o.err))
+		l.source.journal.failed(l.source.clock().Mono, l.source.named(o.err))
 		l.fail(o.err)
 		return
 	}
@@ -257,6 +275,7 @@ func (l *loop) stop() {
 			return
 		case <-l.deadline.C:
 			close(l.abandoned)
+			l.source.outstanding = l.attempt.back
 			return
 		case _, open := <-l.events:
 			if !open {

@@ -41,6 +41,9 @@ type Source struct {
 	running   atomic.Bool
 	// reads counts the reads that ended: the order of their lists.
 	reads uint64
+	// outstanding is closed when the attempt that an earlier Run left behind is back; nil when there is none. It belongs
+	// to whoever has set running.
+	outstanding <-chan struct{}
 
 	// What tests replace.
 	open       func(path string) (file, error)
@@ -83,7 +86,8 @@ func (s *Source) Describe() allowlist.Source {
 //
 // Run may be called again after it returned, and begins anew; a second call at the same time is an error. It leaves a
 // goroutine behind in one case: a read that the system does not end within a second of the stop cannot be ended by
-// anybody. That goroutine ends with the read and reports nothing.
+// anybody. That goroutine ends with the read and reports nothing. Until then a later Run reports SourceFailed and starts no
+// other, so that a hung mount costs one thread and one watcher however often Run is called.
 func (s *Source) Run(ctx context.Context, relist <-chan struct{}, report func(allowlist.Input)) error {
 	if !s.running.CompareAndSwap(false, true) {
 		return errors.New("file source: it runs already")
@@ -93,6 +97,16 @@ func (s *Source) Run(ctx context.Context, relist <-chan struct{}, report func(al
 	l := newLoop(s, relist, report)
 	l.run(ctx)
 	return nil
+}
+
+// blocked reports whether the attempt of an earlier Run is not back, and forgets one that is.
+func (s *Source) blocked() bool {
+	select {
+	case <-s.outstanding:
+		s.outstanding = nil
+	default:
+	}
+	return s.outstanding != nil
 }
 
 // named puts the file in front of what is wrong with it.

@@ -23,8 +23,8 @@ func TestConfig(t *testing.T) {
 		text  string
 	}{
 		{"valid", func(*Config) {}, ""},
-		{"zero", func(c *Config) { *c = Config{} }, "must be absolute"},
-		{"relative", func(c *Config) { c.Path = "namespaces.json" }, "must be absolute"},
+		{"zero", func(c *Config) { *c = Config{} }, "must be an absolute path"},
+		{"relative", func(c *Config) { c.Path = "namespaces.json" }, "must be an absolute path"},
 		{"long", func(c *Config) { c.Path = "/" + strings.Repeat("x", 4096) }, "has 4097 bytes"},
 		{"two lines", func(c *Config) { c.Path = "/a\nb" }, "control character"},
 		{"not UTF-8", func(c *Config) { c.Path = "/\xff" }, "not valid UTF-8"},

@@ -20,35 +20,53 @@ type Config struct {
 	// Selector is the label selector of the stock key operator_namespace_label.
 	Selector string
 	// LabelRelist is how often the namespaces are listed whatever the watch says, from begin to begin. It is stretched
-	// when a list takes more than 5 % of it, up to three quarters of SourceMaxAge.
+	// when a list takes more than 5 % of it, up to three quarters of SourceMaxAge, which itself is not stretched.
 	LabelRelist time.Duration
 	// SourceMaxAge is how old a proof may be (rule W4). A list that takes longer proves nothing, so no list is given
 	// that long. More than LabelRelist.
 	SourceMaxAge time.Duration
 }
 
-// selector parses the selector and refuses one that leaves the choice to nobody.
-func (c Config) selector() (string, error) {
-	selector, err := labels.Parse(c.Selector)
+// ErrStockRule marks a selector that the stock table refuses by a rule of its own (package driverconf), so that whoever
+// has applied that has said it.
+var ErrStockRule = errors.New("the stock settings refuse it")
+
+// CheckSelector tells why New would refuse a selector; nil when it would not. The error does not name the setting.
+// ErrStockRule is in it when the selector does not parse, or leaves the choice to nobody: it selects namespaces that
+// nobody labelled.
+func CheckSelector(selector string) error {
+	_, err := canonical(selector)
+	return err
+}
+
+// canonical is the selector on one line, in an order of its own.
+func canonical(text string) (string, error) {
+	selector, err := labels.Parse(text)
 	if err != nil {
-		return "", fmt.Errorf("%s: %q is not a label selector: %w", setting, c.Selector, err)
+		return "", refusal{fmt.Errorf("%q is not a label selector: %w", text, err)}
 	}
-	if selector.Empty() || selector.Matches(labels.Set{everyNamespace: probe}) {
-		return "", fmt.Errorf("%s: %q selects namespaces that nobody labelled, so that every namespace would be trusted: "+
-			"add a requirement that only trusted namespaces meet, such as openshell.ai/workspace=true", setting, c.Selector)
+	if selector.Empty() || selector.Matches(labels.Set{everyNamespace: nobody}) {
+		return "", refusal{fmt.Errorf("%q selects namespaces that nobody labelled, so that every namespace would be trusted: "+
+			"add a requirement that only trusted namespaces meet, such as openshell.ai/workspace=true", text)}
 	}
-	text := selector.String() // on one line, in an order of its own
+	text = selector.String()
 	if len(text) > maxSelector {
-		return "", fmt.Errorf("%s: the selector has %d bytes, at most %d are possible: use a label of its own for trusted namespaces", setting, len(text), maxSelector)
+		return "", fmt.Errorf("the selector has %d bytes, at most %d are possible: use a label of its own for trusted namespaces", len(text), maxSelector)
 	}
 	return text, nil
 }
 
+// refusal is an error that is an ErrStockRule beside what it says.
+type refusal struct{ error }
+
+func (r refusal) Is(target error) bool { return target == ErrStockRule }
+func (r refusal) Unwrap() error        { return r.error }
+
 const (
 	// everyNamespace is the label that the API server puts on each namespace.
 	everyNamespace = "kubernetes.io/metadata.name"
-	// probe is the name of a namespace that nobody means.
-	probe = "portcullis-a-namespace-that-nobody-labelled"
+	// nobody is a value of it that no selector can name.
+	nobody = "(nobody)"
 )
 
 func (c Config) check() error {

@@ -159,27 +159,27 @@ func (c *core) wake() time.Duration {
 	return earliest
 }
 
-// report is what the publisher is told: a failure, or a list or proof, or nothing. listOf makes a list of the
-// namespaces.
+// report is what the publisher is to be told next; nil when it knows all. What was proven goes before a failure, so that
+// a removal that came just before its watch broke is published at once (rule W6). listOf makes a list of the namespaces.
 func (c *core) report(listOf func([]allowlist.Candidate) allowlist.List) allowlist.Input {
 	o := c.owed
-	c.owed = owed{}
+	switch {
+	case o.listProof || o.seen:
+		c.owed = owed{failed: o.failed}
+	case o.failed != nil:
+		c.owed.failed = nil
+		return allowlist.SourceFailed{Err: o.failed}
+	default:
+		return nil
+	}
 	kind, at := allowlist.ProofWatch, o.seenAt
 	if o.listProof {
 		kind, at = allowlist.ProofList, o.listProofAt
 	}
-	switch {
-	case o.failed != nil:
-		c.owed.changed = o.changed
-		return allowlist.SourceFailed{Err: o.failed}
-	case !o.listProof && !o.seen:
-		c.owed.changed = o.changed
-		return nil
-	case o.changed || o.answer:
+	if o.changed || o.answer {
 		return allowlist.Listed{List: listOf(c.namespaces), Version: version(c.order), Order: c.order, Kind: kind, ProvenAt: at}
-	default:
-		return allowlist.Proved{Kind: kind, At: at}
 	}
+	return allowlist.Proved{Kind: kind, At: at}
 }
 
 var (

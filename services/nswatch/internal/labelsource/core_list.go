@@ -44,6 +44,11 @@ func (b bounds) longest() time.Duration  { return b.maxAge * 9 / 10 }
 // stretch is the period for lists that cost so much. It grows so that lists take a share of the time only, but not so
 // far that a proof would be older than three quarters of its life when the next list is there. When even that is not to
 // be had, because one list takes most of the life of a proof, a rest of a quarter of its cost remains.
+//
+// The protocol's bounds stretch source_max_age along; here it stays what it was set to, because it is a part of the time
+// after which a removal is in force at the latest, and slow lists must not lengthen that. The price: heartbeats pause
+// between two lists when the period and the cost are more than maxAge together, with the defaults when a list costs more
+// than 4.4 s.
 func (b bounds) stretch(cost time.Duration) time.Duration {
 	period := max(b.relist, min(share*cost, b.maxAge*3/4-cost))
 	return max(period, cost+cost/4)

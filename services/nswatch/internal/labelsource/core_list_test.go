@@ -1,9 +1,13 @@
 package labelsource
 
 import (
+	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 func TestPeriodAndTimeoutFollowTheCost(t *testing.T) {
@@ -61,5 +65,19 @@ func TestServerSaysWhenToComeBack(t *testing.T) {
 	d.core.listFailed(d.at, failure{kind: kindThrottled, err: errors.New("429"), retryAfter: 3 * time.Second})
 	if at := d.at; d.sleep().list == nil || d.at-at != 3*time.Second {
 		t.Errorf("the next list is after %s", d.at-at)
+	}
+}
+
+// TestStretchedPeriodIsExplained: the line says what slow lists do to the heartbeats, and with which figures.
+func TestStretchedPeriodIsExplained(t *testing.T) {
+	var log bytes.Buffer
+	j := journal{log: zerolog.New(&log)}
+	j.period(true, 7*time.Second, 6*time.Second)
+	j.period(true, 7*time.Second, 6*time.Second)
+	line := log.String()
+	for _, want := range []string{"heartbeats pause", "source_max_age", `"period_seconds":7`, `"duration_ms":6000`} {
+		if strings.Count(line, want) == 0 || strings.Count(line, "\n") != 1 {
+			t.Errorf("%q is not in the only line %q", want, line)
+		}
 	}
 }

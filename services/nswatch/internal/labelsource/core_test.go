@@ -373,6 +373,29 @@ func TestEndsOfWatches(t *testing.T) {
 	}
 }
 
+// TestRemovalIsReportedBeforeTheFailureBehindIt: rule W6 also for the last event of a watch that breaks.
+func TestRemovalIsReportedBeforeTheFailureBehindIt(t *testing.T) {
+	for _, k := range watchKinds {
+		t.Run(string(k), func(t *testing.T) {
+			d := newDesk(t)
+			d.settle(40, "a", "b")
+			d.event(removal, 41, "a")
+			d.ended(k)
+			if in, ok := d.report().(allowlist.Listed); !ok || in.Order != 41 || in.Kind != allowlist.ProofWatch || !slices.Equal(namesOf(in.List), []string{"b"}) {
+				t.Errorf("first report is %+v, want the list without a", in)
+			}
+			if !(failure{kind: k}).repairable() {
+				if in, ok := d.report().(allowlist.SourceFailed); !ok || in.Err.Error() != string(k) {
+					t.Errorf("second report is %+v, want the failure", in)
+				}
+			}
+			if in := d.report(); in != nil {
+				t.Errorf("last report is %+v, want nothing", in)
+			}
+		})
+	}
+}
+
 func TestWordOfAnAbandonedWatchCountsForNothing(t *testing.T) {
 	d := newDesk(t)
 	d.settle(40, "a")

@@ -1,10 +1,12 @@
 package labelsource
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -238,4 +240,39 @@ func TestManyNamespacesInABurstAreOneListOrFew(t *testing.T) {
 	}
 	r.wantList(n, want...)
 	r.orders()
+}
+
+// TestRemovalThatComesWithTheEndOfItsWatchIsReported: rule W6. The removal and the error wait together for the loop.
+func TestRemovalThatComesWithTheEndOfItsWatchIsReported(t *testing.T) {
+	t.Parallel()
+	api := startAPI(t, "a", "b")
+	r := newRig(t, api, seldom)
+	reporting := make(chan struct{})
+	api.scripted(nil, on(1, func(w http.ResponseWriter, q *http.Request) {
+		writeEvents(w, eventLine("ADDED", metadataOf("c", 103, false)))
+		select {
+		case <-reporting:
+		case <-q.Context().Done():
+		}
+		writeEvents(w, eventLine("DELETED", metadataOf("a", 106, false)),
+			eventLine("ERROR", status(metav1.Status{Code: 500, Reason: metav1.StatusReasonInternalError, Message: "etcd event received with PrevKv=nil"})))
+	}))
+	var l *loop
+	l = newLoop(r.source, nil, func(in allowlist.Input) {
+		if listed, ok := in.(allowlist.Listed); ok && listed.Order == 103 {
+			close(reporting)
+			for limit := time.Now().Add(testPatience); len(l.events) < 2 && time.Now().Before(limit); time.Sleep(time.Millisecond) {
+			}
+		}
+		r.take(in)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); l.run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	_, n := r.wantList(0, "a", "b", "c")
+	if removed, after := r.wantList(n, "b", "c"); removed.Kind != allowlist.ProofWatch || after != n+1 {
+		t.Errorf("the report after the added namespace is number %d, and that without a is number %d, proven by %v", n, after-1, removed.Kind)
+	}
+	r.wantFailure(n, "PrevKv")
 }

@@ -70,5 +70,6 @@ func (j *journal) period(stretched bool, period, cost time.Duration) {
 		return
 	}
 	j.log.Warn().Float64(keyPeriodSeconds, period.Seconds()).Float64(telemetry.KeyDurationMS, telemetry.DurationMS(cost)).
-		Msg("lists of namespaces take so long that they are made less often: raise label_relist and source_max_age, or find out what slows the API server")
+		Msg("lists of namespaces take so long that they are made less often; heartbeats pause when period and duration are more than source_max_age together: " +
+			"raise label_relist and source_max_age, or find out what slows the API server")
 }

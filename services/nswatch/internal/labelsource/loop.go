@@ -67,9 +67,18 @@ func (l *loop) run(ctx context.Context) {
 			l.watched(e)
 		case <-l.timer.C:
 		}
-		if input := l.core.report(l.selection.Apply); input != nil && ctx.Err() == nil {
-			l.report(input)
+		l.tell(ctx)
+	}
+}
+
+// tell reports all that is owed.
+func (l *loop) tell(ctx context.Context) {
+	for ctx.Err() == nil {
+		input := l.core.report(l.selection.Apply)
+		if input == nil {
+			return
 		}
+		l.report(input)
 	}
 }
 

@@ -73,7 +73,12 @@ type walk struct {
 	asked    uint64 // version of the cluster when the list was asked for
 	watching bool
 	position uint64
+	// proven is the last list that was taken: when it was asked for, and what the cluster had come to then.
+	provenAt    time.Duration
+	provenOrder uint64
+
 	reported uint64
+	told     allowlist.List
 	steps    []string
 }
 
@@ -116,6 +121,9 @@ func (w *walk) step(faults bool) {
 	before := w.core.order
 	w.plan()
 	w.check(before)
+	if w.rng.IntN(3) == 0 { // what several steps brought is told together
+		w.tell()
+	}
 }
 
 func (w *walk) listReturns(faults bool) {
@@ -136,6 +144,7 @@ func (w *walk) listReturns(faults bool) {
 		if _, f := w.core.listed(w.at, w.list(version)); f != nil {
 			w.fail("list refused: %v", f.err)
 		}
+		w.provenAt, w.provenOrder = w.core.list.began, w.asked
 	}
 }
 
@@ -164,7 +173,7 @@ func (w *walk) watchTells(faults bool) {
 	w.core.event(w.at, id, change{form: bookmark, order: w.position})
 }
 
-// check holds the core and its report against the naive answer.
+// check holds the core against the naive answer.
 func (w *walk) check(before uint64) {
 	if w.core.order < before {
 		w.fail("the order went from %d back to %d", before, w.core.order)
@@ -175,31 +184,43 @@ func (w *walk) check(before uint64) {
 			w.fail("at %d the core has\n%+v, the cluster had\n%+v", w.core.order, w.core.namespaces, want)
 		}
 	}
-	switch in := w.core.report(func(c []allowlist.Candidate) allowlist.List {
-		list, _ := allowlist.Select(c, allowlist.Refusals{})
-		return list
-	}).(type) {
-	case allowlist.Listed:
-		if in.Order < w.reported {
-			w.fail("order %d is reported after %d", in.Order, w.reported)
+}
+
+func plainly(c []allowlist.Candidate) allowlist.List {
+	list, _ := allowlist.Select(c, allowlist.Refusals{})
+	return list
+}
+
+// tell takes all reports: after that the publisher has the list of the core, whatever failed meanwhile (rule W6).
+func (w *walk) tell() {
+	for {
+		switch in := w.core.report(plainly).(type) {
+		case allowlist.Listed:
+			if in.Order < w.reported {
+				w.fail("order %d is reported after %d", in.Order, w.reported)
+			}
+			w.reported, w.told = in.Order, in.List
+			if !in.List.Equal(plainly(w.list(in.Order).namespaces)) {
+				w.fail("the list reported for %d is not that of the cluster", in.Order)
+			}
+			w.proven(in.Kind, in.ProvenAt)
+		case allowlist.Proved:
+			w.proven(in.Kind, in.At)
+		case nil:
+			if w.core.known && !w.told.Equal(plainly(w.core.namespaces)) {
+				w.fail("nothing more is reported, and the publisher has another list")
+			}
+			return
 		}
-		w.reported = in.Order
-		want, _ := allowlist.Select(w.list(in.Order).namespaces, allowlist.Refusals{})
-		if !in.List.Equal(want) {
-			w.fail("the list reported for %d is not that of the cluster", in.Order)
-		}
-		w.proven(in.Kind, in.ProvenAt)
-	case allowlist.Proved:
-		w.proven(in.Kind, in.At)
 	}
 }
 
 // proven holds a proof against what the cluster was when the list was asked for.
 func (w *walk) proven(kind allowlist.ProofKind, at time.Duration) {
-	if kind == allowlist.ProofList && (at != w.core.list.began && !w.listing || w.core.order < w.asked && !w.listing) {
-		w.fail("order %d is proven for %s, and the cluster was at %d then", w.core.order, at, w.asked)
+	if kind == allowlist.ProofList && (at != w.provenAt || w.core.order < w.provenOrder) {
+		w.fail("order %d is proven for %s, and the cluster was at %d when a list was asked for at %s", w.core.order, at, w.provenOrder, w.provenAt)
 	}
-	if reported := w.list(w.reported).namespaces; !slices.Equal(reported, w.core.namespaces) {
+	if !w.told.Equal(plainly(w.core.namespaces)) {
 		w.fail("a proof for a list that was not reported")
 	}
 }

@@ -3,6 +3,7 @@ package labelsource
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +44,10 @@ var _ allowkv.Source = (*Source)(nil)
 func New(
 	cfg Config, clients *kubeclient.Clients, selection Selector, clock allowkv.Clock, log zerolog.Logger, reg prometheus.Registerer,
 ) (*Source, error) {
-	selector, err := cfg.selector()
+	selector, err := canonical(cfg.Selector)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", setting, err)
+	}
 	if err = errors.Join(err, cfg.check()); err != nil {
 		return nil, err
 	}

@@ -1,13 +1,11 @@
 package leadership_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,154 +16,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/leadership"
-	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience ends a wait for something that will never happen.
-const patience = 60 * time.Second
-
-// settings has times that suit a test: renewals come often, and what must not happen has a wide margin.
-func settings(lease, renew, retry time.Duration) leadership.Settings {
-	return leadership.Settings{
-		LeaseName: "portcullis-nswatch-blue", LeaseNamespace: "mesh",
-		LeaseDuration: driverconf.Duration(lease), RenewDeadline: driverconf.Duration(renew), RetryPeriod: driverconf.Duration(retry),
-	}
-}
-
-func roomy() leadership.Settings {
-	return settings(60*time.Second, 30*time.Second, 50*time.Millisecond)
-}
-
-// term is one call of Lead.
-type term struct {
-	ctx      context.Context
-	released <-chan struct{}
-	end      chan<- error
-}
-
-// candidate is one process of the election.
-type candidate struct {
-	t     *testing.T
-	name  string
-	terms chan term
-	reg   *prometheus.Registry
-	log   *transcript
-	stop  context.CancelFunc
-	done  chan error
-}
-
-type transcript struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (w *transcript) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.Write(p)
-}
-
-func (w *transcript) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String()
-}
-
-// newCandidate starts an election whose terms the test gets and ends.
-func newCandidate(t *testing.T, s *apiServer, name string, cfg leadership.Settings) *candidate {
-	t.Helper()
-	c := &candidate{t: t, name: name, terms: make(chan term, 64), reg: prometheus.NewRegistry(), log: &transcript{}, done: make(chan error, 1)}
-	lead := func(ctx context.Context, released <-chan struct{}) error {
-		end := make(chan error, 1)
-		c.terms <- term{ctx, released, end}
-		select {
-		case err := <-end:
-			return err
-		case <-ctx.Done():
-		case <-released:
-		}
-		return nil
-	}
-	e, err := leadership.New(cfg, name, s.client(name), lead, zerolog.New(c.log), c.reg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	c.stop = cancel
-	go func() { c.done <- e.Run(ctx) }()
-	t.Cleanup(func() {
-		c.halt()
-		if t.Failed() {
-			t.Logf("%s wrote:\n%s", name, c.log)
-		}
-	})
-	return c
-}
-
-// halt asks for the stop and waits for it.
-func (c *candidate) halt() {
-	c.t.Helper()
-	c.stop()
-	select {
-	case err := <-c.done:
-		c.done <- err
-		if err != nil {
-			c.t.Errorf("%s: a requested stop ends with %v", c.name, err)
-		}
-	case <-time.After(patience):
-		c.t.Fatalf("%s does not stop:\n%s", c.name, c.log)
-	}
-}
-
-func (c *candidate) term() term {
-	c.t.Helper()
-	select {
-	case begun := <-c.terms:
-		return begun
-	case <-time.After(patience):
-		c.t.Fatalf("%s gets no term:\n%s", c.name, c.log)
-		return term{}
-	}
-}
-
-// metric is the sum of a metric's series, those with the label value when one is given.
-func (c *candidate) metric(name, label string) float64 {
-	c.t.Helper()
-	families, err := c.reg.Gather()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	sum := 0.0
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() != "portcullis_nswatch_"+name || (label != "" && m.GetLabel()[0].GetValue() != label) {
-				continue
-			}
-			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-		}
-	}
-	return sum
-}
-
-func await(t *testing.T, what string, c <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-c:
-	case <-time.After(patience):
-		t.Fatalf("never: %s", what)
-	}
-}
-
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
 
 // TestCleanStopReleasesFirst: rule W10. When the term is told, the Lease has no holder, and the term's context lives.
 func TestCleanStopReleasesFirst(t *testing.T) {
@@ -191,29 +44,50 @@ func TestCleanStopReleasesFirst(t *testing.T) {
 	newCandidate(t, s, "b", roomy()).term()
 }
 
-// TestOneLeadsAtATime: of several, one has a term, and when it stops another one gets its.
+// TestOneLeadsAtATime: of several, one has a term, however often the others try, and when it ends another one gets its. A
+// term that ends by itself is over before its Lease is given up, so that none may begin beside it.
 func TestOneLeadsAtATime(t *testing.T) {
+	const candidates, terms = 4, 8
 	s := newAPIServer(t)
-	var leading, most atomic.Int32
-	all := map[string]*candidate{}
-	for i := range 4 {
-		name := fmt.Sprintf("candidate-%d", i)
-		all[name] = newCandidate(t, s, name, roomy())
+	var count census
+	var tries [candidates]atomic.Int32
+	s.misbehave(func(client, _ string) fault {
+		tries[client[len(client)-1]-'0'].Add(1)
+		return healthy
+	})
+	all := make([]*candidate, candidates)
+	for i := range all {
+		all[i] = newCounted(t, s, fmt.Sprintf("candidate-%d", i), roomy(), &count)
 	}
-	for len(all) > 0 {
-		var leader string
-		eventually(t, "one of them leads", func() bool { leader, _ = s.holder(); return all[leader] != nil })
-		c := all[leader]
-		c.term()
-		most.Store(max(most.Load(), leading.Add(1)))
-		for name, other := range all {
-			if name != leader && len(other.terms) > 0 {
-				t.Errorf("%s has a term beside %s", name, leader)
+	for range terms {
+		var begun []term
+		eventually(t, "one of them leads", func() bool {
+			for _, c := range all {
+				if len(c.terms) > 0 {
+					begun = append(begun, <-c.terms)
+				}
 			}
+			return len(begun) > 0
+		})
+		var before [candidates]int32
+		for i := range tries {
+			before[i] = tries[i].Load()
 		}
-		delete(all, leader)
-		leading.Add(-1)
-		c.halt()
+		eventually(t, "each of them talks to the API server during the term", func() bool {
+			tried := 0
+			for i := range tries {
+				if tries[i].Load() >= before[i]+2 {
+					tried++
+				}
+			}
+			return tried == candidates
+		})
+		for _, b := range begun {
+			b.end <- nil
+		}
+	}
+	if most := count.most.Load(); most != 1 {
+		t.Errorf("%d led at a time", most)
 	}
 }
 
