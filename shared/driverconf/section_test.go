@@ -167,7 +167,7 @@ func TestUnparsedKeysAreToldOnce(t *testing.T) {
 
 // TestEverySectionName: each name of the list is skipped by who does not use it.
 func TestEverySectionName(t *testing.T) {
-	for _, name := range []string{"nats", "mesh", "kubernetes", "telemetry", "lifecycle", "nswatch", "tokenauth", "supervisorctl"} {
+	for _, name := range []string{"audit", "nats", "mesh", "kubernetes", "telemetry", "lifecycle", "nswatch", "tokenauth", "supervisorctl"} {
 		mustLoad(t, driverconf.Source{Bytes: []byte("[portcullis." + name + "]\nx = 1\n")})
 		_, err := driverconf.Load(driverconf.Source{
 			Bytes: []byte("[portcullis." + name + "]\nx = 1\n"), Sections: map[string]driverconf.Section{name: newBroker()},
