@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 )
@@ -27,30 +28,65 @@ func InspectWatch(ctx context.Context, conn Connection, keys allowlist.KeySet, g
 	if conn == nil {
 		return errors.New("watch the allowlist: no connection was given")
 	}
+	w := watch{keys: keys, gatewayID: gatewayID, report: report, seen: map[string]sighting{}}
 	records := newFeed(conn, gatewayID, NewClock())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go records.run(ctx)
-	seen := map[string]sighting{}
-	interrupted := ""
-	for e := range records.events { // closed when run has ended
-		switch {
-		case ctx.Err() != nil:
-		case e.end != nil:
-			if text := e.end.Error(); text != interrupted {
-				interrupted = text
-				report(Change{Interrupted: e.end})
+	silence := time.NewTimer(watchSilence)
+	defer silence.Stop()
+	for {
+		select {
+		case e := <-records.events:
+			if ctx.Err() == nil {
+				w.take(e)
+				silence.Reset(watchSilence)
 			}
-		case e.message != nil:
-			interrupted = ""
-			r := judge(e.message, keys, gatewayID)
-			if now := sightingOf(&r); seen[r.Key] != now {
-				remember(seen, r.Key, now)
-				report(Change{Record: &r})
+		case <-silence.C:
+			if w.current != nil {
+				w.current.suspect(doubt{doubtSilence, errors.New("no record came for a while")})
 			}
+			silence.Reset(watchSilence)
+		case <-records.done:
+			return nil
 		}
 	}
-	return nil
+}
+
+// watchSilence is how long no record may come before an InspectWatch starts afresh although its server lives: a beat
+// comes every second, and the server may be cut off from those that have the messages (NATS reference 4.1).
+const watchSilence = 5 * time.Second
+
+// watch is one InspectWatch.
+type watch struct {
+	keys      allowlist.KeySet
+	gatewayID string
+	report    func(Change)
+
+	current     *generation
+	seen        map[string]sighting
+	interrupted string // the text of the last interruption, when nothing came since
+}
+
+func (w *watch) take(e feedEvent) {
+	switch {
+	case e.end != nil:
+		w.current = nil
+		// A writer that is silent interrupts nothing, and the start afresh brings what was missed.
+		if text := e.end.Error(); text != w.interrupted && e.end.cause != doubtSilence {
+			w.interrupted = text
+			w.report(Change{Interrupted: e.end})
+		}
+	case e.message != nil:
+		w.interrupted = ""
+		r := judge(e.message, w.keys, w.gatewayID)
+		if now := sightingOf(&r); w.seen[r.Key] != now {
+			remember(w.seen, r.Key, now)
+			w.report(Change{Record: &r})
+		}
+	default:
+		w.current = e.generation
+	}
 }
 
 // sighting tells two messages of a key apart, also those of two streams.

@@ -21,6 +21,9 @@ type PublisherConfig struct {
 	Name string
 	// Settings must be valid; see allowlist.Settings.
 	Settings allowlist.Settings
+	// PublicKeysFile holds the keys that records may be signed with, as in Config; the signer's must be among them. It
+	// is read again while a term is under way, so that a successor with a key that was added is known for one.
+	PublicKeysFile string
 }
 
 // Publisher runs the terms of one gateway's writer, one after the other. It is the shell of allowlist.Writer: it reads
@@ -29,14 +32,17 @@ type Publisher struct {
 	config  PublisherConfig
 	conn    Connection
 	signer  *allowlist.Signer
-	keys    allowlist.KeySet
 	clock   Clock
 	log     zerolog.Logger
 	metrics *publisherMetrics
 
 	busy atomic.Bool
-	// floor is the highest epoch of earlier terms. It belongs to whoever has set busy.
-	floor  uint64
+	// floor is the highest epoch of earlier terms, keys the newest set that could be read. They belong to whoever has
+	// set busy.
+	floor   uint64
+	keys    allowlist.KeySet
+	keyFile publicKeys
+
 	status atomic.Pointer[publisherStatus]
 }
 
@@ -51,32 +57,34 @@ var (
 	errPublisherNoDep = errors.New("connection, clock, source and metrics registerer must be given")
 )
 
-// NewPublisher checks config and keys, which must hold signer's, and registers the metrics
+// NewPublisher checks config, reads the public keys, which must hold signer's, and registers the metrics
 // portcullis_allowlist_writer_*; two publishers in one process need registerers that label them apart. It starts
 // nothing. clock must be the one that the sources given to Lead use.
 func NewPublisher(
-	config PublisherConfig, conn Connection, signer *allowlist.Signer, keys allowlist.KeySet, clock Clock,
-	log zerolog.Logger, reg prometheus.Registerer,
+	config PublisherConfig, conn Connection, signer *allowlist.Signer, clock Clock, log zerolog.Logger, reg prometheus.Registerer,
 ) (*Publisher, error) {
 	if conn == nil || clock == nil || reg == nil {
 		return nil, fmt.Errorf("allowlist publisher: %w", errPublisherNoDep)
 	}
-	p := &Publisher{config: config, conn: conn, signer: signer, keys: keys, clock: clock, log: log}
+	p := &Publisher{config: config, conn: conn, signer: signer, clock: clock, log: log, keyFile: publicKeys{path: config.PublicKeysFile}}
+	var err error
+	if p.keys, _, err = p.keyFile.poll(); err != nil {
+		return nil, fmt.Errorf("allowlist publisher: %w", err)
+	}
 	// A Writer is made and dropped: whatever it would refuse at the start of a term is refused now.
-	if _, err := p.newWriter(allowlist.Source{Kind: allowlist.SourceLabel, Selector: "-"}); err != nil {
+	if _, err := p.newWriter(allowlist.Source{Kind: allowlist.SourceLabel, Selector: "-"}, p.keys); err != nil {
 		return nil, err
 	}
-	var err error
 	if p.metrics, err = newPublisherMetrics(reg, p.Status); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *Publisher) newWriter(source allowlist.Source) (*allowlist.Writer, error) {
+func (p *Publisher) newWriter(source allowlist.Source, keys allowlist.KeySet) (*allowlist.Writer, error) {
 	return allowlist.NewWriter(allowlist.WriterConfig{
 		GatewayID: p.config.GatewayID, Name: p.config.Name, Source: source, EpochFloor: p.floor, Settings: p.config.Settings,
-	}, p.signer, p.keys)
+	}, p.signer, keys)
 }
 
 // Lead runs one term, fed by source, until it is over, and returns how it ended, when everything it started has ended.
@@ -90,6 +98,8 @@ func (p *Publisher) newWriter(source allowlist.Source) (*allowlist.Writer, error
 // stop_grace for a successor's first record, withdraws the list if there is none, and returns with EndStopped. ctx must
 // stay alive meanwhile; its end cuts that short.
 //
+// A signer whose key has left the public keys ends the term (EndKeyGone), and every later one at its begin.
+//
 // An error means that no term was begun: source describes itself wrongly, or another term is under way.
 func (p *Publisher) Lead(ctx context.Context, source Source, released <-chan struct{}) (allowlist.End, error) {
 	if source == nil {
@@ -99,7 +109,12 @@ func (p *Publisher) Lead(ctx context.Context, source Source, released <-chan str
 		return allowlist.End{}, fmt.Errorf("lead: %w", errPublisherBusy)
 	}
 	defer p.busy.Store(false)
-	writer, err := p.newWriter(source.Describe())
+	// It begins with its own key alone, and is told the others before anything else.
+	own, err := allowlist.NewKeySet(p.signer.Public())
+	if err != nil {
+		return allowlist.End{}, fmt.Errorf("lead: %w", err)
+	}
+	writer, err := p.newWriter(source.Describe(), own)
 	if err != nil {
 		return allowlist.End{}, fmt.Errorf("lead: %w", err)
 	}

@@ -30,12 +30,12 @@ const (
 	pubGateway = "gw-1"
 )
 
-// pubSettings make a quick writer.
+// pubSettings make a quick writer, whose terms outlast every outage of a test.
 func pubSettings() allowlist.Settings {
 	s := allowlist.DefaultSettings()
 	s.HeartbeatInterval = driverconf.Duration(100 * time.Millisecond)
 	s.HeartbeatTTL = driverconf.Duration(2 * time.Second)
-	s.MaxStaleness = driverconf.Duration(4 * time.Second)
+	s.MaxStaleness = driverconf.Duration(pubPatience)
 	s.StopGrace = driverconf.Duration(300 * time.Millisecond)
 	return s
 }
@@ -204,6 +204,7 @@ type pubWorld struct {
 	settings allowlist.Settings
 	signer   *allowlist.Signer
 	keys     allowlist.KeySet
+	keysFile string
 	// clock is that of every publisher; nil gives each one of its own.
 	clock allowkv.Clock
 }
@@ -220,8 +221,14 @@ func newPubWorld(t testing.TB, options ...natstest.Option) *pubWorld {
 func pubWorldAt(t testing.TB, urls ...string) *pubWorld {
 	t.Helper()
 	w := &pubWorld{t: t, settings: pubSettings(), conn: pubConnect(t, nil, urls...)}
-	w.signer, w.keys = pubKeys(t)
+	w.makeKeys()
 	return w
+}
+
+func (w *pubWorld) makeKeys() {
+	w.t.Helper()
+	w.signer, w.keys = pubKeys(w.t)
+	w.keysFile = keysFile(w.t, w.signer)
 }
 
 func (w *pubWorld) js() jetstream.JetStream { return pubJetStream(w.t, w.conn) }
@@ -254,8 +261,8 @@ func (w *pubWorld) publisher(name string, conn allowkv.Connection, names ...stri
 	}
 	l := &pubLeader{w: w, log: &pubLog{}, metrics: prometheus.NewRegistry(), source: newPubSource(clock, pubList(w.t, names...))}
 	var err error
-	l.Publisher, err = allowkv.NewPublisher(allowkv.PublisherConfig{GatewayID: pubGateway, Name: name, Settings: w.settings},
-		conn, w.signer, w.keys, clock, zerolog.New(l.log), l.metrics)
+	l.Publisher, err = allowkv.NewPublisher(allowkv.PublisherConfig{GatewayID: pubGateway, Name: name, Settings: w.settings, PublicKeysFile: w.keysFile},
+		conn, w.signer, clock, zerolog.New(l.log), l.metrics)
 	if err != nil {
 		w.t.Fatal(err)
 	}

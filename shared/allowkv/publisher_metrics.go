@@ -42,12 +42,14 @@ var (
 	writerFindings = [...]allowlist.FindingKind{
 		allowlist.FoundGone, allowlist.FoundStall, allowlist.FoundSleep, allowlist.FoundClockStep, allowlist.FoundClockBack,
 		allowlist.FoundForeign, allowlist.FoundOldList, allowlist.FoundTooLarge, allowlist.FoundUnproven, allowlist.FoundDoubt,
+		allowlist.FoundKeyGone,
 	}
 	rejectionCauses = [...]allowlist.Cause{
 		allowlist.Oversize, allowlist.Malformed, allowlist.UnknownKey, allowlist.BadSignature, allowlist.ForeignGateway,
 	}
 	endCauses = [...]allowlist.EndCause{
 		allowlist.EndStopped, allowlist.EndLeaseLost, allowlist.EndSuperseded, allowlist.EndSplit, allowlist.EndClock, allowlist.EndDefect,
+		allowlist.EndIdle, allowlist.EndKeyGone,
 	}
 )
 
@@ -57,6 +59,8 @@ type publisherMetrics struct {
 	looks    *prometheus.CounterVec
 	terms    *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
+
+	keysUsable prometheus.Gauge
 }
 
 // newPublisherMetrics registers the portcullis_allowlist_writer_* metrics; the gauges ask status when they are read.
@@ -76,9 +80,13 @@ func newPublisherMetrics(reg prometheus.Registerer, status func() allowlist.Writ
 			Help:    "Time from sending a record to its acknowledgement, for those that were stored, by key.",
 			Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2},
 		}, []string{"key"}),
+		keysUsable: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: telemetry.Namespace, Subsystem: writerSubsystem, Name: "keys_usable",
+			Help: "Whether the file with the public keys could be read the last time (1) or the ones read before are used (0).",
+		}),
 	}
 	m.fill()
-	collectors := append([]prometheus.Collector{m.findings, m.writes, m.looks, m.terms, m.seconds}, writerGauges(status)...)
+	collectors := append([]prometheus.Collector{m.findings, m.writes, m.looks, m.terms, m.seconds, m.keysUsable}, writerGauges(status)...)
 	for _, c := range collectors {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("allowlist publisher: register metrics: %w", err)
@@ -104,6 +112,7 @@ func (m *publisherMetrics) fill() {
 	for _, result := range []string{labelOK, labelFailed} {
 		m.looks.WithLabelValues(result)
 	}
+	m.keysUsable.Set(1)
 	for _, c := range endCauses {
 		m.terms.WithLabelValues(c.String())
 	}

@@ -161,6 +161,22 @@ func (r *termReport) finding(now time.Duration, f allowlist.Finding) {
 	r.findings[id] = &findingRate{last: now, text: text}
 }
 
+// farewell tells what a clean stop left behind.
+func (r *termReport) farewell(f allowlist.Farewell, epoch uint64) {
+	var text string
+	switch f {
+	case allowlist.FarewellSucceeded:
+		text = "stopped: a successor has written, and the list is its"
+	case allowlist.FarewellWithdrawn:
+		text = "stopped: no successor has written, and the list is withdrawn"
+	case allowlist.FarewellUnknown:
+		text = "stopped: whether a successor has written is not known; readers refuse after max_staleness unless one has"
+	default:
+		return
+	}
+	r.log.Info().Uint64(logKeyEpoch, epoch).Msg(text)
+}
+
 // gist is the text by which a finding is the same as the last one. Why there is no connection is natsconn's to log, and
 // it words it anew at each attempt.
 func gist(err error) string {
@@ -173,7 +189,7 @@ func gist(err error) string {
 // findingLevel is error for what does not happen in a healthy installation (see allowlist.FindingKind).
 func findingLevel(kind allowlist.FindingKind) zerolog.Level {
 	switch kind {
-	case allowlist.FoundRejected, allowlist.FoundOldList, allowlist.FoundTooLarge, allowlist.FoundClockBack:
+	case allowlist.FoundRejected, allowlist.FoundOldList, allowlist.FoundTooLarge, allowlist.FoundClockBack, allowlist.FoundKeyGone:
 		return zerolog.ErrorLevel
 	default:
 		return zerolog.WarnLevel
@@ -203,6 +219,8 @@ func findingText(kind allowlist.FindingKind) string {
 		return "the list is too large and is withdrawn: list fewer namespaces or raise the server's max_payload"
 	case allowlist.FoundUnproven:
 		return "the source is not proven: heartbeats stop"
+	case allowlist.FoundKeyGone:
+		return "the signing key was taken from the public keys: the term ends; give this process a key that is among them, or put its line back"
 	case allowlist.FoundDoubt:
 		return "a write or read of the bucket had no certain outcome"
 	default:

@@ -49,7 +49,7 @@ func pubRestricted(t testing.TB, publish ...string) (w *pubWorld, seed []byte) {
 		}
 	})
 	w = &pubWorld{t: t, server: srv, settings: pubSettings(), conn: pubConnect(t, pubIdentity(t, adminSeed, ""), srv.URL())}
-	w.signer, w.keys = pubKeys(t)
+	w.makeKeys()
 	w.bootstrap(1)
 	return w, seed
 }

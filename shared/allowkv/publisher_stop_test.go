@@ -26,6 +26,7 @@ func TestReleased(t *testing.T) {
 		if !ok || !strings.Contains(h.Reason, "stopped") {
 			t.Errorf("the last beat has reason %q (%t)", h.Reason, ok)
 		}
+		l.logged("no successor has written, and the list is withdrawn")
 	})
 	t.Run("successor", func(t *testing.T) {
 		t.Parallel()
@@ -37,6 +38,7 @@ func TestReleased(t *testing.T) {
 		if end := a.end(); end.Cause != allowlist.EndStopped || end.Err != nil {
 			t.Errorf("ended by %s: %v", end.Cause, end.Err)
 		}
+		a.logged("a successor has written")
 		b.beats(2)
 		if _, h, ok := w.stored(); !ok || h.Reason != "" || h.Writer != "writer-b" {
 			t.Errorf("the last beat is of %s with reason %q (%t)", h.Writer, h.Reason, ok)
@@ -48,9 +50,11 @@ func TestReleased(t *testing.T) {
 		l := w.lead("writer-a", "team-a")
 		w.server.Stop()
 		l.release()
-		if end := l.end(); end.Cause != allowlist.EndStopped {
-			t.Errorf("ended by %s: %v", end.Cause, end.Err)
+		if end := l.end(); end.Cause != allowlist.EndStopped || end.Farewell != allowlist.FarewellUnknown {
+			t.Errorf("ended by %s, %s: %v", end.Cause, end.Farewell, end.Err)
 		}
+		l.logged("whether a successor has written is not known")
+		l.logged("no certain outcome")
 	})
 	t.Run("lease lost meanwhile", func(t *testing.T) {
 		t.Parallel()

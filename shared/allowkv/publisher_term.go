@@ -45,10 +45,19 @@ func (t *term) run(ctx context.Context, source Source, released <-chan struct{})
 	defer t.timer.Stop()
 	others.Go(func() { t.carry(inner) })
 	others.Go(func() { t.feed(inner, source) })
-	var input allowlist.Input = allowlist.Tick{}
+	keys := time.NewTicker(keysPoll)
+	defer keys.Stop()
+	t.readKeys()
+	var input allowlist.Input = allowlist.Rekeyed{Keys: t.keys}
 	for {
 		if ctx.Err() != nil {
 			input = allowlist.LeaseLost{}
+		}
+		if _, looked := input.(allowlist.Looked); looked && t.readKeys() {
+			// Whoever was found may have written with a key that came since.
+			if end := t.step(allowlist.Rekeyed{Keys: t.keys}); end != nil {
+				return *end
+			}
 		}
 		if end := t.step(input); end != nil {
 			return *end
@@ -61,6 +70,11 @@ func (t *term) run(ctx context.Context, source Source, released <-chan struct{})
 		case input = <-t.inputs:
 		case <-t.timer.C:
 			input = allowlist.Tick{}
+		case <-keys.C:
+			input = allowlist.Tick{}
+			if t.readKeys() {
+				input = allowlist.Rekeyed{Keys: t.keys}
+			}
 		case err := <-t.broken:
 			return allowlist.End{Cause: allowlist.EndDefect, Err: err}
 		}
@@ -84,6 +98,7 @@ func (t *term) step(input allowlist.Input) *allowlist.End {
 	t.status.Store(&publisherStatus{WriterStatus: status, at: at.Mono})
 	t.report.step(at, input, plan, status)
 	if end, over := plan.Action.(allowlist.End); over {
+		t.report.farewell(end.Farewell, t.writer.Epoch())
 		return &end
 	}
 	t.timer.Stop()
@@ -91,6 +106,20 @@ func (t *term) step(input allowlist.Input) *allowlist.End {
 		t.timer.Reset(plan.Wake - t.clock().Mono)
 	}
 	return nil
+}
+
+// readKeys reads the public keys and reports whether they have changed. A file that cannot be used changes nothing.
+func (t *term) readKeys() (changed bool) {
+	set, changed, err := t.keyFile.poll()
+	t.metrics.keysUsable.Set(truth(err == nil))
+	logKeysTrouble(&t.log, err, t.keyFile.broken)
+	t.keyFile.broken = err != nil
+	if err != nil || !changed {
+		return false
+	}
+	t.keys = set
+	t.log.Info().Strs(logKeyIDs, keyIDs(set)).Msg("the public keys have changed")
+	return true
 }
 
 // feed runs the source. A source that returns before it is told to is broken.

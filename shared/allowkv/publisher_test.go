@@ -237,13 +237,12 @@ func TestWithoutRights(t *testing.T) {
 
 func TestNewPublisherRefuses(t *testing.T) {
 	t.Parallel()
-	signer, keys := pubKeys(t)
-	other, _ := pubKeys(t)
+	signer, other := newTestSigner(t), newTestSigner(t)
+	file := keysFile(t, signer)
 	type parts struct {
 		config allowkv.PublisherConfig
 		conn   allowkv.Connection
 		signer *allowlist.Signer
-		keys   allowlist.KeySet
 		clock  allowkv.Clock
 		reg    prometheus.Registerer
 	}
@@ -257,6 +256,7 @@ func TestNewPublisherRefuses(t *testing.T) {
 		{"settings", func(p *parts) { p.config.Settings = allowlist.Settings{} }, "heartbeat_interval"},
 		{"no key", func(p *parts) { p.signer = nil }, "key"},
 		{"another key", func(p *parts) { p.signer = other }, "not among the public keys"},
+		{"no public keys", func(p *parts) { p.config.PublicKeysFile = "" }, "public_keys_file"},
 		{"no connection", func(p *parts) { p.conn = nil }, "must be given"},
 		{"no clock", func(p *parts) { p.clock = nil }, "must be given"},
 		{"no registerer", func(p *parts) { p.reg = nil }, "must be given"},
@@ -264,11 +264,11 @@ func TestNewPublisherRefuses(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			p := parts{
-				config: allowkv.PublisherConfig{GatewayID: pubGateway, Name: "writer-a", Settings: pubSettings()},
-				conn:   pubNoConnection{}, signer: signer, keys: keys, clock: allowkv.NewClock(), reg: prometheus.NewRegistry(),
+				config: allowkv.PublisherConfig{GatewayID: pubGateway, Name: "writer-a", Settings: pubSettings(), PublicKeysFile: file},
+				conn:   pubNoConnection{}, signer: signer, clock: allowkv.NewClock(), reg: prometheus.NewRegistry(),
 			}
 			test.spoil(&p)
-			_, err := allowkv.NewPublisher(p.config, p.conn, p.signer, p.keys, p.clock, zerolog.Nop(), p.reg)
+			_, err := allowkv.NewPublisher(p.config, p.conn, p.signer, p.clock, zerolog.Nop(), p.reg)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
@@ -278,17 +278,17 @@ func TestNewPublisherRefuses(t *testing.T) {
 
 func TestPublisherMetricsAreClean(t *testing.T) {
 	t.Parallel()
-	signer, keys := pubKeys(t)
+	signer := newTestSigner(t)
 	reg := prometheus.NewRegistry()
-	config := allowkv.PublisherConfig{GatewayID: pubGateway, Name: "writer-a", Settings: pubSettings()}
-	if _, err := allowkv.NewPublisher(config, pubNoConnection{}, signer, keys, allowkv.NewClock(), zerolog.Nop(), reg); err != nil {
+	config := allowkv.PublisherConfig{GatewayID: pubGateway, Name: "writer-a", Settings: pubSettings(), PublicKeysFile: keysFile(t, signer)}
+	if _, err := allowkv.NewPublisher(config, pubNoConnection{}, signer, allowkv.NewClock(), zerolog.Nop(), reg); err != nil {
 		t.Fatal(err)
 	}
 	problems, err := testutil.GatherAndLint(reg)
 	if err != nil || len(problems) > 0 {
 		t.Errorf("lint: %v, %v", problems, err)
 	}
-	if _, err := allowkv.NewPublisher(config, pubNoConnection{}, signer, keys, allowkv.NewClock(), zerolog.Nop(), reg); err == nil {
+	if _, err := allowkv.NewPublisher(config, pubNoConnection{}, signer, allowkv.NewClock(), zerolog.Nop(), reg); err == nil {
 		t.Error("two publishers share their metrics")
 	}
 }

@@ -75,11 +75,10 @@ func NewReader(cfg ReaderConfig, conn Connection, log zerolog.Logger, reg promet
 	if err != nil {
 		return nil, fmt.Errorf("allowlist reader: %w", err)
 	}
-	metrics, err := newReaderMetrics(reg)
-	if err != nil {
-		return nil, err
+	if reg == nil {
+		return nil, errors.New("allowlist reader: no metrics registerer was given")
 	}
-	start := time.Now()
+	metrics, start := newReaderMetrics(), time.Now()
 	r := &Reader{
 		gatewayID: cfg.GatewayID, conn: conn, interval: cfg.Config.HeartbeatInterval.Std(), start: start, changed: make(chan struct{}),
 	}
@@ -91,6 +90,10 @@ func NewReader(cfg ReaderConfig, conn Connection, log zerolog.Logger, reg promet
 	}
 	marks := r.owner.loadMarks()
 	if r.owner.machine, err = allowlist.NewReader(cfg.GatewayID, keySet, cfg.Config.Settings, marks); err != nil {
+		return nil, err
+	}
+	// Last, so that a reader that is not made leaves nothing behind.
+	if err := metrics.register(reg); err != nil {
 		return nil, err
 	}
 	r.owner.trouble = errNotRunning
@@ -142,7 +145,7 @@ func (r *Reader) Run(ctx context.Context) error {
 		defer close(done)
 		records.run(ctx)
 	}()
-	r.owner.run(ctx, records.events)
+	r.owner.run(ctx, records)
 	r.owner.shut()
 	cancel()
 	<-done
@@ -158,7 +161,10 @@ func (r *Reader) publish(next readerReport) (before allowlist.Condition) {
 	last := r.report
 	r.report = next
 	r.view.Store(next.view)
-	if next.condition != last.condition || !next.view.SameList(last.view) {
+	// Between two reports a view turns Stale by itself, and callers see it. They must be told when that is over, too. The
+	// clock is read after everybody who still used the last view has read it: see Check and Snapshot.
+	seen := last.view.Condition(since(r.start))
+	if next.condition != last.condition || next.condition != seen || !next.view.SameList(last.view) {
 		close(r.changed)
 		r.changed = make(chan struct{})
 	}
@@ -168,15 +174,21 @@ func (r *Reader) publish(next readerReport) (before allowlist.Condition) {
 // Check answers whether namespace may be trusted now (rule R8). It takes no lock, allocates nothing, does no I/O and
 // never blocks. An operation that takes long checks again before it commits.
 func (r *Reader) Check(namespace string) allowlist.Answer {
-	return r.view.Load().Check(namespace, since(r.start))
+	now := since(r.start) // before the view, so that whoever saw an old view turn Stale is told by Changed
+	return r.view.Load().Check(namespace, now)
+}
+
+// newest is the last report, with the instant at which it is looked at.
+func (r *Reader) newest() (readerReport, allowlist.Instant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.report, since(r.start)
 }
 
 // Status describes the reader for people and metrics. Nothing is to be decided by it.
 func (r *Reader) Status() allowlist.Status {
-	r.mu.Lock()
-	last := r.report
-	r.mu.Unlock()
-	now, s := since(r.start), last.status
+	last, now := r.newest()
+	s := last.status
 	s.Condition = last.view.Condition(now)
 	if s.Proven {
 		s.Age += max(now.Mono-last.at.Mono, 0)
@@ -187,10 +199,8 @@ func (r *Reader) Status() allowlist.Status {
 // Ready is a readiness check: nil only while the list is Fresh. Otherwise the error says what the state is, why, and
 // what to do. It does no I/O and ignores ctx.
 func (r *Reader) Ready(context.Context) error {
-	r.mu.Lock()
-	last := r.report
-	r.mu.Unlock()
-	condition := last.view.Condition(since(r.start))
+	last, now := r.newest()
+	condition := last.view.Condition(now)
 	if condition.State == allowlist.Fresh {
 		return nil
 	}
@@ -243,9 +253,8 @@ type Listing struct {
 // fewer changes and the newest state. A Listing grows old: what is decided by it later than at once asks Check again.
 func (r *Reader) Snapshot() (l Listing, changed <-chan struct{}) {
 	r.mu.Lock()
-	view, status, changed := r.report.view, r.report.status, r.changed
+	view, status, changed, now := r.report.view, r.report.status, r.changed, since(r.start)
 	r.mu.Unlock()
-	now := since(r.start)
 	return Listing{
 		Condition: view.Condition(now), Epoch: status.Epoch, Revision: status.Revision, Namespaces: view.Granted(now),
 	}, changed

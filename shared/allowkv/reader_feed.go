@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// feedWaitMax bounds the wait before a new consumer, and is how long one must have lasted for the next to come
-	// quickly: a server that takes consumers and drops them must not be hammered (bug corpus J12).
+	// feedWaitMax bounds the wait before a new consumer, and is how long one must at least have lasted for the next to
+	// come quickly: a server that takes consumers and drops them must not be hammered (bug corpus J12).
 	feedWaitMax = 5 * time.Second
 	// feedQueue is how many events may wait for their owner. When it is full the client library is not asked for more.
 	feedQueue = 16
@@ -47,16 +47,21 @@ type feed struct {
 	conn   Connection
 	filter string
 	clock  Clock
+	// events is never closed: the client library may deliver a message after it was told to stop. done is closed when
+	// run has ended.
 	events chan feedEvent
+	done   chan struct{}
 }
 
 func newFeed(conn Connection, gatewayID string, clock Clock) *feed {
-	return &feed{conn: conn, filter: filterOf(gatewayID), clock: clock, events: make(chan feedEvent, feedQueue)}
+	return &feed{
+		conn: conn, filter: filterOf(gatewayID), clock: clock, events: make(chan feedEvent, feedQueue), done: make(chan struct{}),
+	}
 }
 
-// run ends with ctx, and then so has all that it started. It closes events.
+// run ends with ctx, and then so has all that it started.
 func (f *feed) run(ctx context.Context) {
-	defer close(f.events)
+	defer close(f.done)
 	var deletions sync.WaitGroup
 	defer deletions.Wait()
 	wait := feedBackoff()
@@ -78,7 +83,7 @@ func (f *feed) run(ctx context.Context) {
 			return
 		}
 		f.tell(ctx, feedEvent{generation: g, end: &end})
-		if time.Since(began) > feedWaitMax {
+		if g.worked(time.Since(began)) {
 			wait.Reset()
 		}
 		pause(ctx, wait.NextBackOff())
@@ -92,13 +97,7 @@ func (f *feed) serve(ctx context.Context, g *generation, s natsconn.Session, cha
 	}
 	// Before the first message, which must not be taken for one of an earlier generation.
 	f.tell(ctx, feedEvent{generation: g})
-	stop, err := g.consume(func(m *message) {
-		e := feedEvent{generation: g, at: f.clock(), message: m}
-		select {
-		case f.events <- e:
-		case <-g.over:
-		}
-	})
+	stop, err := g.consume(func(m *message) { f.deliver(g, m) })
 	if err != nil {
 		return doubt{doubtCreate, err}
 	}
@@ -110,6 +109,14 @@ func (f *feed) serve(ctx context.Context, g *generation, s natsconn.Session, cha
 		return doubt{doubtSession, errors.New("the connection to NATS has changed")}
 	case <-ctx.Done():
 		return doubt{doubtSession, context.Cause(ctx)}
+	}
+}
+
+// deliver hands on a message, at any time: one that comes late is of a generation that its reader has thrown away.
+func (f *feed) deliver(g *generation, m *message) {
+	select {
+	case f.events <- feedEvent{generation: g, at: f.clock(), message: m}:
+	case <-g.over:
 	}
 }
 

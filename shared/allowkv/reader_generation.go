@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -51,6 +52,9 @@ type generation struct {
 	over chan struct{}
 
 	delivered, sequence uint64 // of the newest message: in the consumer, and in the stream
+	// loaded says that everything that was there at the beginning has come, live that a message came after that.
+	loaded bool
+	live   atomic.Bool
 }
 
 func newGeneration(filter string, policy jetstream.DeliverPolicy) *generation {
@@ -59,6 +63,11 @@ func newGeneration(filter string, policy jetstream.DeliverPolicy) *generation {
 		doubts: make(chan doubt, 1), over: make(chan struct{}),
 	}
 }
+
+// worked reports that a generation that lasted for so long has delivered something new, so that the next may come
+// quickly. While the writer is silent none has: then every reader would download the whole list again and again, all in
+// step.
+func (g *generation) worked(lasted time.Duration) bool { return lasted > feedWaitMax && g.live.Load() }
 
 // suspect ends the generation. It never blocks, and may be called by anyone at any time.
 func (g *generation) suspect(d doubt) {
@@ -72,6 +81,7 @@ func (g *generation) create(ctx context.Context, js jetstream.JetStream) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	g.asked = true
+	before := js.Conn().LastError()
 	consumer, err := js.CreateConsumer(ctx, Stream, jetstream.ConsumerConfig{
 		Name:              g.name,
 		Description:       "allowlist reader",
@@ -83,12 +93,13 @@ func (g *generation) create(ctx context.Context, js jetstream.JetStream) error {
 		MemoryStorage:     true,
 	})
 	if err != nil {
-		err = explainRequest(js, g.filter, err)
+		err = explainRequest(g.filter, err, refusedSince(before, js.Conn().LastError()))
 		// An answer that did not come in time may still mean a consumer; a refusal does not.
 		g.asked = !errors.Is(err, ErrRefused) && !errors.Is(err, ErrNoBucket)
 		return err
 	}
 	g.consumer = consumer
+	g.loaded = consumer.CachedInfo().NumPending == 0
 	return nil
 }
 
@@ -139,6 +150,10 @@ func (g *generation) accept(msg jetstream.Msg) (*message, error) {
 		return nil, fmt.Errorf("message %d of the stream came after message %d", meta.Sequence.Stream, g.sequence)
 	}
 	g.delivered, g.sequence = meta.Sequence.Consumer, meta.Sequence.Stream
+	if g.loaded {
+		g.live.Store(true)
+	}
+	g.loaded = g.loaded || meta.NumPending == 0
 	return &message{
 		key: keyOf(msg.Subject()), operation: operation(msg.Headers(), msg.Data()), value: msg.Data(),
 		sequence: meta.Sequence.Stream, stored: meta.Timestamp, pending: meta.NumPending,
@@ -147,7 +162,7 @@ func (g *generation) accept(msg jetstream.Msg) (*message, error) {
 
 // remove takes the consumer off the server, if it can. A reader needs no permission for it.
 func (g *generation) remove(js jetstream.JetStream) {
-	if !g.asked || js.Conn().IsClosed() || refusedAside(js, "DELETE") != nil {
+	if !g.asked || js.Conn().IsClosed() || isRefusal(js.Conn().LastError(), "DELETE") {
 		return
 	}
 	// Not that of Run: the courtesy is due after it too.
@@ -163,10 +178,9 @@ var (
 	ErrRefused = errors.New("the NATS server does not let this user read the allowlist")
 )
 
-// explainRequest says what an error of a request about the bucket means. A refused request just has no answer; the
-// reason comes aside, and the connection remembers it.
-func explainRequest(js jetstream.JetStream, filter string, err error) error {
-	refusal := refusedAside(js, "CREATE")
+// explainRequest says what an error of a request about the bucket means. A refused request just has no answer; refusal is
+// the reason, which comes aside, or nil.
+func explainRequest(filter string, err, refusal error) error {
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return ErrNoBucket
@@ -179,11 +193,16 @@ func explainRequest(js jetstream.JetStream, filter string, err error) error {
 	}
 }
 
-// refusedAside is the newest error of the connection if that is a refusal of this operation on consumers, else nil.
-func refusedAside(js jetstream.JetStream, operation string) error {
-	err := js.Conn().LastError()
-	if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), ".CONSUMER."+operation+".") {
-		return err
+// refusedSince is the newest error of a connection, after a request, if that is a refusal to create a consumer that was
+// not there before the request; else nil. A connection keeps its newest error for life, and each is a value of its own.
+func refusedSince(before, after error) error {
+	if errors.Is(after, before) || !isRefusal(after, "CREATE") {
+		return nil
 	}
-	return nil
+	return after
+}
+
+// isRefusal reports whether an error of a connection refuses this operation on consumers.
+func isRefusal(err error, operation string) bool {
+	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), ".CONSUMER."+operation+".")
 }

@@ -3,6 +3,7 @@ package allowkv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -55,6 +56,86 @@ func TestAcceptOnlyTheNextMessage(t *testing.T) {
 				t.Errorf("error %v, want one: %v", err, c.refuse)
 			}
 		})
+	}
+}
+
+// TestWorked: only a generation that lasted, and brought more than what was there when it began, lets the next come
+// quickly. Otherwise all readers download the list again and again while the writer is silent.
+func TestWorked(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		pending []uint64 // after each message
+		empty   bool     // at the beginning
+		lasted  time.Duration
+		want    bool
+	}{
+		{"no message", nil, false, time.Minute, false},
+		{"the list alone", []uint64{0}, false, time.Minute, false},
+		{"the list and the beat", []uint64{1, 0}, false, time.Minute, false},
+		{"a beat after them", []uint64{1, 0, 0}, false, time.Minute, true},
+		{"a beat after them that others follow", []uint64{1, 0, 5}, false, time.Minute, true},
+		{"a beat after them, too short", []uint64{1, 0, 0}, false, time.Second, false},
+		{"the first that was ever written", []uint64{0}, true, time.Minute, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGeneration("f", jetstream.DeliverLastPerSubjectPolicy)
+			g.loaded = c.empty
+			for i, pending := range c.pending {
+				n := uint64(i) + 1
+				m := &delivered{meta: jetstream.MsgMetadata{
+					Stream: Stream, Consumer: g.name, Sequence: jetstream.SequencePair{Consumer: n, Stream: n}, NumPending: pending,
+				}}
+				if _, err := g.accept(m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := g.worked(c.lasted); got != c.want {
+				t.Errorf("worked: %v", got)
+			}
+		})
+	}
+}
+
+// TestLateDelivery: the client library may hand over a message after everything has ended.
+func TestLateDelivery(t *testing.T) {
+	f := newFeed(noConnection{}, "gw-1", NewClock())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.run(ctx)
+	<-f.done
+	g := newGeneration("f", jetstream.DeliverAllPolicy)
+	f.deliver(g, &message{})
+	close(g.over)
+	for range 2 * feedQueue { // nobody takes them
+		f.deliver(g, &message{})
+	}
+}
+
+// TestRefusedSince: a refusal that a connection remembers from earlier is not the cause of what happens now.
+func TestRefusedSince(t *testing.T) {
+	refusal := func(operation string) error {
+		return fmt.Errorf("%w: Permissions Violation for Publish to \"$JS.API.CONSUMER.%s.x\"", nats.ErrPermissionViolation, operation)
+	}
+	old := refusal("CREATE")
+	for _, c := range []struct {
+		name          string
+		before, after error
+		refused       bool
+	}{
+		{"nothing", nil, nil, false},
+		{"a refusal", nil, refusal("CREATE"), true},
+		{"an old one", old, old, false},
+		{"an old one again", old, refusal("CREATE"), true},
+		{"of something else", nil, refusal("DELETE"), false},
+		{"another error", nil, nats.ErrTimeout, false},
+	} {
+		got := refusedSince(c.before, c.after)
+		if (got != nil) != c.refused {
+			t.Errorf("%s: %v", c.name, got)
+		}
+		if err := explainRequest("f", context.DeadlineExceeded, got); errors.Is(err, ErrRefused) != c.refused {
+			t.Errorf("%s: explained as %v", c.name, err)
+		}
 	}
 }
 

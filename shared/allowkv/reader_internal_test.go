@@ -38,6 +38,8 @@ type still struct {
 	source *generation
 	digest allowlist.Digest
 	beats  uint64
+	// revision is that of the next list, less one.
+	revision uint64
 }
 
 func newStill(t testing.TB, dir string) *still { return newStillFor(t, dir, 3*time.Second) }
@@ -93,7 +95,7 @@ func (x *still) list(names ...string) []byte {
 		x.t.Fatal(err)
 	}
 	record, digest, err := allowlist.SealSnapshot(allowlist.Snapshot{
-		GatewayID: innerGateway, Epoch: 5, Revision: 1, Writer: "w", PublishedAt: x.began.Wall.UTC().Truncate(time.Millisecond),
+		GatewayID: innerGateway, Epoch: 5, Revision: 1 + x.revision, Writer: "w", PublishedAt: x.began.Wall.UTC().Truncate(time.Millisecond),
 		Source: allowlist.Source{Kind: allowlist.SourceLabel, Selector: "a=b", Version: "1"}, Namespaces: list,
 	}, x.signer)
 	if err != nil {
@@ -114,6 +116,17 @@ func (x *still) beat(d time.Duration) []byte {
 		x.t.Fatal(err)
 	}
 	return record
+}
+
+// open makes the reader Fresh with these names, by beats at 0 and 1 s.
+func (x *still) open(names ...string) {
+	x.t.Helper()
+	x.deliver(0, allowlist.SnapshotKey(innerGateway), nil, x.list(names...))
+	x.deliver(0, allowlist.HeartbeatKey(innerGateway), nil, x.beat(0))
+	x.deliver(time.Second, allowlist.HeartbeatKey(innerGateway), nil, x.beat(time.Second))
+	if x.state(time.Second) != allowlist.Fresh {
+		x.t.Fatalf("the reader is not open: %v", x.Ready(x.t.Context()))
+	}
 }
 
 func (x *still) state(d time.Duration) allowlist.State { return x.view.Load().Condition(x.at(d)).State }
@@ -226,19 +239,24 @@ func TestEpisodes(t *testing.T) {
 	a, b := episode{kind: "a"}, episode{kind: "b"}
 	for i, c := range []struct {
 		e     episode
+		text  string
 		at    time.Duration
 		held  int
 		first bool
 	}{
-		{a, 0, 0, true},
-		{a, time.Second, 0, false},
-		{b, time.Second, 0, true},
-		{a, 59 * time.Second, 0, false},
-		{a, 100 * time.Second, 0, false}, // it never stopped for long enough
-		{a, 161 * time.Second, 3, true},
-		{a, 300 * time.Second, 0, true},
+		{a, "x", 0, 0, true},
+		{a, "x", time.Second, 0, false},
+		{b, "x", time.Second, 0, true},
+		{a, "x", 59 * time.Second, 0, false},
+		{a, "x", 100 * time.Second, 0, false}, // it never stopped for long enough
+		{a, "x", 161 * time.Second, 3, true},
+		{a, "x", 300 * time.Second, 0, true},
+		{a, "x", 301 * time.Second, 0, false},
+		{a, "y", 302 * time.Second, 1, true}, // another cause
+		{a, "x", 302*time.Second + 1, 0, false},
+		{a, "x", 303 * time.Second, 1, true},
 	} {
-		if held, first := l.first(c.e, c.at); held != c.held || first != c.first {
+		if held, first := l.first(c.e, c.text, c.at); held != c.held || first != c.first {
 			t.Errorf("step %d: %d and %v, want %d and %v", i, held, first, c.held, c.first)
 		}
 	}
@@ -300,11 +318,15 @@ func BenchmarkCheck(b *testing.B) {
 }
 
 func TestCheckAllocatesNothing(t *testing.T) {
-	x := newStill(t, t.TempDir())
-	x.deliver(0, allowlist.SnapshotKey(innerGateway), nil, x.list("team-a"))
-	for _, name := range []string{"team-a", "team-b"} {
-		if n := testing.AllocsPerRun(100, func() { x.Check(name) }); n != 0 {
+	x := newStillFor(t, t.TempDir(), 10*time.Minute)
+	x.open("team-a")
+	for name, want := range map[string]bool{"team-a": true, "team-b": false} {
+		got := false
+		if n := testing.AllocsPerRun(100, func() { got = x.Check(name).Allowed() }); n != 0 {
 			t.Errorf("Check(%q) allocates %v times", name, n)
+		}
+		if got != want {
+			t.Errorf("Check(%q) is %v", name, got)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/rs/zerolog"
+
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/pemfile"
 )
@@ -30,6 +32,16 @@ func (k *publicKeys) poll() (set allowlist.KeySet, changed bool, err error) {
 	}
 	k.content = content
 	return set, true, nil
+}
+
+// logKeysTrouble tells about the key file when its trouble begins and ends.
+func logKeysTrouble(log *zerolog.Logger, err error, was bool) {
+	switch {
+	case err != nil && !was:
+		log.Error().Err(err).Msg("the public keys cannot be read: the old ones stay in use")
+	case err == nil && was:
+		log.Info().Msg("the public keys can be read again")
+	}
 }
 
 func keyIDs(set allowlist.KeySet) []string {

@@ -41,26 +41,29 @@ type episode struct {
 // spell is one episode's course.
 type spell struct {
 	newest time.Duration
+	logged time.Duration
+	text   string
 	held   int
 }
 
-// first reports whether e is to be logged now, and how many times it was not since the last.
-func (l *readerLog) first(e episode, now time.Duration) (held int, first bool) {
+// first reports whether e is to be logged now, and how many times it was not since the last. With another text than the
+// last one that was logged it is, too, a moment later at the soonest.
+func (l *readerLog) first(e episode, text string, now time.Duration) (held int, first bool) {
 	s := l.episodes[e]
 	if s == nil {
 		if l.episodes == nil {
 			l.episodes = map[episode]*spell{}
 		}
-		l.episodes[e] = &spell{newest: now}
+		l.episodes[e] = &spell{newest: now, logged: now, text: text}
 		return 0, true
 	}
 	quiet := now-s.newest > episodeEnd
 	s.newest = now
-	if !quiet {
+	if !quiet && (text == s.text || now-s.logged < findingAnew) {
 		s.held++
 		return 0, false
 	}
-	held, s.held = s.held, 0
+	held, s.held, s.logged, s.text = s.held, 0, now, text
 	return held, true
 }
 
@@ -69,7 +72,8 @@ func (l *readerLog) finding(f allowlist.Finding, now time.Duration) {
 	if f.Kind != allowlist.FoundStray { // its key is anything that the broker likes
 		e.key = f.Key
 	}
-	held, first := l.first(e, now)
+	// Not by its text, in which numbers change with every record.
+	held, first := l.first(e, "", now)
 	if !first {
 		return
 	}
@@ -108,7 +112,7 @@ func readerFindingLevel(k allowlist.FindingKind) zerolog.Level {
 
 // ended tells about a consumer. Those that end with their connection are told of by the connection.
 func (l *readerLog) ended(d doubt, now time.Duration) {
-	held, first := l.first(episode{kind: "consumer", cause: string(d.cause)}, now)
+	held, first := l.first(episode{kind: "consumer", cause: string(d.cause)}, d.Error(), now)
 	if !first {
 		return
 	}
@@ -140,14 +144,4 @@ func (l *readerLog) aging(old bool, age time.Duration) {
 		l.Warn().Int64(logAgeMS, age.Milliseconds()).Msg("no allowlist heartbeat for a while: the gate closes if this lasts")
 	}
 	l.old = old
-}
-
-// keys tells about the key file when its trouble begins and ends.
-func (l *readerLog) keys(err error, was bool) {
-	switch {
-	case err != nil && !was:
-		l.Error().Err(err).Msg("the public keys cannot be read: the old ones stay in use")
-	case err == nil && was:
-		l.Info().Msg("the public keys can be read again")
-	}
 }

@@ -1,7 +1,6 @@
 package allowkv
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -36,12 +35,11 @@ type readerMetrics struct {
 	consumers   prometheus.Counter
 	generations *prometheus.CounterVec
 	marksErrors *prometheus.CounterVec
+
+	all []prometheus.Collector
 }
 
-func newReaderMetrics(reg prometheus.Registerer) (*readerMetrics, error) {
-	if reg == nil {
-		return nil, errors.New("allowlist reader: no metrics registerer was given")
-	}
+func newReaderMetrics() *readerMetrics {
 	var all []prometheus.Collector
 	gauge := func(name, help string) prometheus.Gauge {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: telemetry.Namespace, Subsystem: readerSubsystem, Name: name, Help: help})
@@ -64,7 +62,7 @@ func newReaderMetrics(reg prometheus.Registerer) (*readerMetrics, error) {
 		revision:    gauge("revision", "Revision of the newest list held, 0 when none is."),
 		namespaces:  gauge("namespaces", "Namespaces in the newest list held."),
 		age:         gauge("age_seconds", "Time since the issue of the newest heartbeat that proved the list; since the reader was made when there was none."),
-		aging:       gauge("aging", "Whether the newest proof is so old that something is wrong (1) although it may still hold, or not (0)."),
+		aging:       gauge("aging", "Whether the list is fresh and its newest proof so old that something is wrong (1), or not (0): the state tells the rest."),
 		late:        gauge("late_seconds", "How much longer than the quickest of its epoch the newest heartbeat was on its way."),
 		marksStored: gauge("marks_stored", "Whether the high-water marks are stored (1) or could not be (0)."),
 		keysUsable:  gauge("keys_usable", "Whether the file with the public keys could be read the last time (1) or the ones read before are used (0)."),
@@ -77,13 +75,19 @@ func newReaderMetrics(reg prometheus.Registerer) (*readerMetrics, error) {
 			Help: "Consumers made.",
 		}),
 	}
+	all = append(all, m.state, m.consumers)
+	m.all = all
 	m.prepare()
-	for _, c := range append(all, m.state, m.consumers) {
+	return m
+}
+
+func (m *readerMetrics) register(reg prometheus.Registerer) error {
+	for _, c := range m.all {
 		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("allowlist reader: register metrics: %w", err)
+			return fmt.Errorf("allowlist reader: register metrics: %w", err)
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // readerSubsystem stands before the name of every metric of a Reader.

@@ -17,6 +17,11 @@ const (
 	agingLimit = 5 * time.Second
 	// keysPoll is how often the file with the public keys is read.
 	keysPoll = time.Second
+	// keysPollLeast is how long after a reading of that file a list that comes causes no other.
+	keysPollLeast = 100 * time.Millisecond
+	// marksRetry is how long marks that could not be stored, and have not changed since, wait for the next try: each is a
+	// write to a disk that may be full.
+	marksRetry = time.Second
 )
 
 // readerOwner owns the state machine of a Reader. Once Run has begun, only Run's goroutine uses it.
@@ -39,10 +44,12 @@ type readerOwner struct {
 	// bounded is the last View whose marks are stored.
 	bounded  *allowlist.View
 	unstored error
+	tried    time.Duration // when the marks were to be stored last
+	polled   time.Duration // when the public keys were read last
 }
 
 // run ends with ctx.
-func (o *readerOwner) run(ctx context.Context, events <-chan feedEvent) {
+func (o *readerOwner) run(ctx context.Context, records *feed) {
 	o.trouble = errNotAnswered
 	tick := time.NewTicker(min(max(o.reader.interval/4, 25*time.Millisecond), 250*time.Millisecond))
 	defer tick.Stop()
@@ -52,10 +59,7 @@ func (o *readerOwner) run(ctx context.Context, events <-chan feedEvent) {
 		select {
 		case <-ctx.Done():
 			return
-		case e, open := <-events:
-			if !open {
-				return
-			}
+		case e := <-records.events:
 			o.take(e)
 		case <-tick.C:
 			o.tick()
@@ -73,6 +77,10 @@ func (o *readerOwner) take(e feedEvent) {
 			return // thrown away meanwhile
 		}
 		o.heard = e.at.Mono
+		if e.message.key == allowlist.SnapshotKey(o.reader.gatewayID) && e.at.Mono-o.polled >= keysPollLeast {
+			// A writer with a key that was added just now begins with a list. The gate must not close over it.
+			o.pollKeys()
+		}
 		o.step(e.at, allowlist.Record{Key: e.message.key, Operation: e.message.operation, Value: e.message.value})
 	case e.end != nil:
 		o.current, o.trouble = nil, *e.end
@@ -109,7 +117,8 @@ func (o *readerOwner) step(at allowlist.Instant, event allowlist.Event) {
 		o.metrics.findings.WithLabelValues(f.Kind.String(), f.Cause.String()).Inc()
 		o.log.finding(f, at.Mono)
 	}
-	if e.Persist || o.unstored != nil {
+	if e.Persist || o.unstored != nil && at.Mono-o.tried >= marksRetry {
+		o.tried = at.Mono
 		o.storeMarks()
 	}
 	if e.Resync && o.current != nil {
@@ -135,16 +144,17 @@ func (o *readerOwner) publish(at allowlist.Instant) {
 	}
 	age := at.Mono - o.proven
 	now := view.Condition(at)
-	o.metrics.show(now, status, age, age >= o.aging)
+	aging := now.State == allowlist.Fresh && age >= o.aging
+	o.metrics.show(now, status, age, aging)
 	o.log.condition(before, now, status, o.trouble)
-	o.log.aging(now.State == allowlist.Fresh && age >= o.aging, age)
+	o.log.aging(aging, age)
 }
 
 // shut denies from now on: nobody keeps the list any more.
 func (o *readerOwner) shut() {
 	report := readerReport{at: o.clock(), view: &allowlist.View{}, trouble: errNotRunning}
 	o.reader.publish(report)
-	o.metrics.show(report.view.Condition(report.at), report.status, report.at.Mono-o.proven, true)
+	o.metrics.show(report.view.Condition(report.at), report.status, report.at.Mono-o.proven, false)
 }
 
 // loadMarks is zero when there are none that can be read.
@@ -177,8 +187,9 @@ func (o *readerOwner) storeMarks() {
 
 // pollKeys replaces the keys when the file has others. A file that cannot be used changes nothing.
 func (o *readerOwner) pollKeys() {
+	o.polled = o.clock().Mono
 	set, changed, err := o.keys.poll()
-	o.log.keys(err, o.keys.broken)
+	logKeysTrouble(&o.log.Logger, err, o.keys.broken)
 	o.keys.broken = err != nil
 	o.metrics.showKeys(err == nil)
 	if err != nil || !changed {

@@ -28,7 +28,8 @@
 //
 //   - W1: every [Write] is a compare-and-set. A conflict or a doubtful outcome is followed by a [Look]; what is found
 //     is verified before anything else is written.
-//   - W2: the epoch is higher than every verified one that was found, and at least the wall clock in milliseconds.
+//   - W2: records are judged by the public keys of now (Rekeyed), so that a successor with a new key is taken for one;
+//     a writer whose own key is gone ends its term. The epoch is higher than every verified one that was found, and at least the wall clock in milliseconds.
 //     Look, list afresh, fencing write, and only when that is acknowledged, beats. A verified record of a higher epoch
 //     ends the term, and so does one of the same epoch by another writer. What does not verify is reported and
 //     overwritten.
@@ -50,7 +51,9 @@
 //   - W11: an empty list is a list like any other. It takes a source that said so.
 //
 // W8 is the file source's, in nswatch. In addition a writer looks at both keys every five intervals, and puts right
-// what others did to them. And a writer ends its term when its machine slept, or when its wall clock went ahead, because
+// what others did to them. A writer ends its term when no live beat was acknowledged for twice max_staleness, so that a
+// leader whom nobody can use does not keep a standby from the Lease; see [Writer] for what that means for a bad file.
+// And it ends its term when its machine slept, or when its wall clock went ahead, because
 // the machine may have been stopped with all its other clocks: its beats would be late for ever.
 //
 // # Reader

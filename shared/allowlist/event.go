@@ -28,6 +28,9 @@ type Suspended struct{}
 // that rest on it, and the trial. The state is then Invalid until the records count again (rule R1). The Marks stay:
 // what was refused for them remains refused. A stolen key may have moved them beyond any epoch that the writer will
 // reach; then the stored Marks must be removed and the reader started again. Keys without a key deny everything.
+//
+// A Writer is told so too. It judges what it finds from then on by Keys; without its own key among them the term is
+// over (EndKeyGone).
 type Rekeyed struct{ Keys KeySet }
 
 func (Record) event()    {}
@@ -113,7 +116,8 @@ const (
 	FoundUnproven
 	// FoundDoubt: a write, or a leader-read, that nobody knows the outcome of (rule W1).
 	FoundDoubt
-	// FoundKeyGone: what is held of a key of the bucket was signed with a key that is no longer configured.
+	// FoundKeyGone: what is held of a key of the bucket was signed with a key that is no longer configured. In a writer
+	// (alarm), whose Finding has no Key: its own signing key is no longer configured.
 	FoundKeyGone
 )
 

@@ -41,6 +41,36 @@ type End struct {
 	Cause EndCause
 	// Err says more; nil for Stopped.
 	Err error
+	// Farewell is what a clean stop left behind; zero in every other end, and in a stop before the take-over.
+	Farewell Farewell
+}
+
+// Farewell is how a clean stop ended (rule W10). The zero value is no clean stop of a leader.
+type Farewell uint8
+
+// The farewells.
+const (
+	// FarewellSucceeded: a successor had written, and the list is its.
+	FarewellSucceeded Farewell = iota + 1
+	// FarewellWithdrawn: nobody had, and the withdrawal is stored.
+	FarewellWithdrawn
+	// FarewellUnknown: whether a successor had written could not be found out, or the withdrawal was not stored. A
+	// Finding says why. Readers close by themselves unless there is a successor.
+	FarewellUnknown
+)
+
+// String is the farewell for people.
+func (f Farewell) String() string {
+	switch f {
+	case FarewellSucceeded:
+		return "succeeded"
+	case FarewellWithdrawn:
+		return "withdrawn"
+	case FarewellUnknown:
+		return "unknown"
+	default:
+		return "none"
+	}
 }
 
 func (Look) action()   {}
@@ -66,6 +96,10 @@ const (
 	EndClock
 	// EndDefect: a record cannot be made.
 	EndDefect
+	// EndIdle: the term was of no use to readers for so long that another process should have its turn (see Writer).
+	EndIdle
+	// EndKeyGone: the signer's key is no longer among the public keys, and readers refuse what it signs.
+	EndKeyGone
 )
 
 // String is the cause as a metric label.
@@ -83,13 +117,17 @@ func (c EndCause) String() string {
 		return "clock"
 	case EndDefect:
 		return "defect"
+	case EndIdle:
+		return "idle"
+	case EndKeyGone:
+		return "key_gone"
 	default:
 		return "none"
 	}
 }
 
 // Input is something that a Writer is told: a Looked, LookFailed, Listed, Proved, SourceFailed, Written, Tick,
-// Released or LeaseLost.
+// Rekeyed, Released or LeaseLost.
 type Input interface{ input() }
 
 // Looked is what a leader-read found on both keys. The Writer verifies it itself.
@@ -154,6 +192,7 @@ func (Proved) input()       {}
 func (SourceFailed) input() {}
 func (Written) input()      {}
 func (Tick) input()         {}
+func (Rekeyed) input()      {}
 func (Released) input()     {}
 func (LeaseLost) input()    {}
 

@@ -41,7 +41,8 @@ type Settings struct {
 	// StopGrace is how long a leader that stopped cleanly, and beats no more, gives a successor to take over before
 	// it withdraws the list. 0 to MaxStaleness.
 	StopGrace driverconf.Duration `toml:"stop_grace"`
-	// RefusedNamespaces are never published, whatever the source says: names, or beginnings of names followed by *.
+	// RefusedNamespaces are never published, whatever the source says: names, or beginnings of names followed by *. They
+	// add to kube-* and the mesh's own namespace, which the writer always refuses (rule W7).
 	RefusedNamespaces []string `toml:"refused_namespaces"`
 }
 
@@ -60,7 +61,6 @@ func DefaultSettings() Settings {
 		LabelRelist:       driverconf.Duration(5 * time.Second),
 		GatherAdditions:   driverconf.Duration(5 * time.Millisecond),
 		StopGrace:         driverconf.Duration(5 * time.Second),
-		RefusedNamespaces: []string{"kube-*"},
 	}
 }
 

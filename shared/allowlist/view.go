@@ -19,6 +19,8 @@ type View struct {
 	// pending is a newer list, signed and accepted, that no heartbeat has vouched for yet; nil when proven is the
 	// newest. It can take a namespace away and cannot add one.
 	pending map[string]string
+	// bound is an earlier View beyond whose lists nothing is granted (Within); nil when there is no such limit.
+	bound *View
 	// issued is when the newest proof was issued, deadline when it ends. vouched says that there was one.
 	vouched          bool
 	issued, deadline time.Duration
@@ -69,6 +71,10 @@ func (v *View) Check(namespace string, now Instant) (a Answer) {
 	}
 	if !listed {
 		a.Reason = verdict.NotListed
+		return
+	}
+	if v.bound != nil && !v.bound.grants(namespace, uid) {
+		a.Reason = verdict.Behind
 		return
 	}
 	a.UID, a.allowed = uid, true

@@ -23,15 +23,22 @@ func (v *View) Granted(now Instant) []Entry {
 
 // granted is what v says yes to while it is Fresh; not to be changed.
 func (v *View) granted() map[string]string {
-	if v.pending == nil {
+	if v.pending == nil && v.bound == nil {
 		return v.proven
 	}
 	kept := maps.Clone(v.proven)
-	maps.DeleteFunc(kept, func(name, uid string) bool {
-		next, ok := v.pending[name]
-		return !ok || next != uid
-	})
+	maps.DeleteFunc(kept, func(name, uid string) bool { return !v.grants(name, uid) })
 	return kept
+}
+
+// grants reports whether v says yes to name, with this uid, while it is Fresh.
+func (v *View) grants(name, uid string) bool {
+	return holds(v.proven, name, uid) && (v.pending == nil || holds(v.pending, name, uid)) && (v.bound == nil || v.bound.grants(name, uid))
+}
+
+func holds(list map[string]string, name, uid string) bool {
+	held, ok := list[name]
+	return ok && held == uid
 }
 
 // SameList reports whether two Views of one Reader say yes to the same names at any instant at which both are Fresh.
@@ -40,14 +47,15 @@ func (v *View) SameList(other *View) bool {
 	if v == nil || other == nil {
 		return v == other
 	}
-	// A list is vouched for or pending, and Within leaves out names: with those the same, so is the list.
-	return v.stamp == other.stamp && (v.pending == nil) == (other.pending == nil) && len(v.proven) == len(other.proven)
+	// A list is vouched for or pending, or within a bound: with those the same, so is the list.
+	return v.stamp == other.stamp && (v.pending == nil) == (other.pending == nil) && len(v.proven) == len(other.proven) && v.bound == other.bound
 }
 
 // Within is v without every yes that bound, an earlier View of the same Reader, would not give while it is Fresh. A
 // shell that could not store the Marks of v publishes this instead, with the last View whose marks are stored as bound
 // (rule R2): a namespace that v removed is refused at once, one that it added is Behind. A v that is not Fresh is
-// returned as it is, and without a Fresh bound nothing is granted.
+// returned as it is, and without a Fresh bound nothing is granted. It costs the same however long the lists are, and keeps
+// those of bound.
 func (v *View) Within(bound *View) *View {
 	if v == nil || v.condition.State != Fresh {
 		return v
@@ -56,15 +64,6 @@ func (v *View) Within(bound *View) *View {
 		return &View{stamp: v.stamp, wall: v.wall}
 	}
 	within := *v
-	within.pending = v.pending
-	if within.pending == nil {
-		within.pending = v.proven
-	}
-	allowed := bound.granted()
-	within.proven = maps.Clone(v.granted())
-	maps.DeleteFunc(within.proven, func(name, uid string) bool {
-		before, ok := allowed[name]
-		return !ok || before != uid
-	})
+	within.bound = bound
 	return &within
 }

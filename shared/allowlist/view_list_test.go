@@ -104,12 +104,26 @@ func TestWithinDeniesWithoutABound(t *testing.T) {
 	}
 }
 
+// TestWithinCostsNothing: a shell whose disk is full narrows every View that it publishes.
+func TestWithinCostsNothing(t *testing.T) {
+	v, bound := freshView(t, []string{"team-a", "team-b"}), freshView(t, []string{"team-a"})
+	if n := testing.AllocsPerRun(100, func() { v.Within(bound) }); n > 1 {
+		t.Errorf("%v allocations, want that of the View", n)
+	}
+	now := Instant{Mono: 3 * time.Second, Wall: wallStart.Add(3 * time.Second)}
+	narrow := v.Within(bound)
+	if n := testing.AllocsPerRun(100, func() { narrow.Check("team-a", now) }); n != 0 || !narrow.Check("team-a", now).Allowed() {
+		t.Errorf("Check allocates %v times within a bound", n)
+	}
+}
+
 func TestSameList(t *testing.T) {
 	v := freshView(t, []string{"team-a"})
 	for name, edit := range map[string]func(*View){
 		"another revision": func(v *View) { v.stamp.revision++ },
 		"another epoch":    func(v *View) { v.stamp.epoch++ },
 		"a pending list":   func(v *View) { v.pending = map[string]string{} },
+		"a bound":          func(v *View) { v.bound = &View{} },
 	} {
 		other := *v
 		if edit(&other); v.SameList(&other) || other.SameList(v) {

@@ -23,6 +23,14 @@ type WriterConfig struct {
 // instants, and it plans: at most one record or leader-read is on its way at any time, every record is a
 // compare-and-set, and no heartbeat goes out before the fencing write is acknowledged. It is not safe for concurrent
 // use: one goroutine owns it.
+//
+// A leader that nobody can use must not keep the Lease from a standby that may be well: the term ends (EndIdle) when no
+// live beat was acknowledged for twice max_staleness, counted from the last one or the begin of the term. So a leader
+// that is cut off from NATS, or has lost its right to write, gives way, and so does one whose source hangs or is bad. A
+// bad file has its grace first, and its withdrawal stands for the same time before the term ends; readers stay
+// Withdrawn after that, whoever leads. The replicas of a writer normally see the same bad file, and then the Lease
+// goes around at that pace until the file is good: the price of not being closed by one node's mount. A list that is
+// too large is the same list everywhere: its withdrawal keeps the term.
 type Writer struct {
 	config WriterConfig
 	signer *Signer
@@ -45,6 +53,9 @@ type Writer struct {
 	// stopAt is when a stopping writer looks whether it was succeeded; farewell says that its last beat is on its way.
 	stopAt   time.Duration
 	farewell bool
+	// useful is when the term was last of use, or began: see idleAt.
+	started bool
+	useful  time.Duration
 }
 
 type phase uint8
@@ -112,9 +123,13 @@ func (w *Writer) Epoch() uint64 { return w.epoch }
 // Step tells the writer that input happened at the instant at, and returns what is to be done.
 func (w *Writer) Step(at Instant, input Input) Plan {
 	var p Plan
+	if !w.started {
+		w.started, w.useful = true, at.Mono
+	}
 	if w.over == nil {
 		w.watchClocks(at, &p)
 		w.take(at, input, &p)
+		w.watchUse(at)
 	}
 	if w.over == nil && w.flight == nothing {
 		p.Action = w.next(at, &p)
@@ -181,6 +196,8 @@ func (w *Writer) take(at Instant, input Input, p *Plan) {
 		w.sourceFailed(at, in)
 	case Released:
 		w.release(at)
+	case Rekeyed:
+		w.rekey(in.Keys, p)
 	case LeaseLost:
 		w.end(EndLeaseLost, errors.New("the lease is lost"))
 	case Tick:
@@ -240,6 +257,9 @@ func (w *Writer) wake(at Instant) time.Duration {
 	consider(w.broker.nextLook)
 	consider(w.source.nextRelist)
 	consider(w.stopAt)
+	if w.phase != stopping {
+		consider(w.idleAt())
+	}
 	if w.phase == leading {
 		consider(w.lists.gatherUntil)
 		consider(w.beats.next)

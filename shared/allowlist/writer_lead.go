@@ -13,6 +13,8 @@ type beats struct {
 	owed bool
 	// unproven says that the lack of a proof was reported.
 	unproven bool
+	// withdraws says that the newest one withdraws the list.
+	withdraws bool
 }
 
 // takeOver does what rule W2 says, in its order: look and verify, list afresh, write the fencing write. Beats come
@@ -111,7 +113,9 @@ func (w *Writer) beatIfProven(at Instant, p *Plan) Action {
 func (w *Writer) beat(at Instant, withdrawal string) Action {
 	interval := w.config.Settings.HeartbeatInterval.Std()
 	w.beats.count++
-	w.beats.next, w.beats.unproven = at.Mono+interval, false
+	// The instant that is stamped is the one at which the proof was found young enough, rounded to before it: a beat is
+	// never later than its proof allows, however long it then waits to be sent.
+	w.beats.next, w.beats.unproven, w.beats.withdraws = at.Mono+interval, false, withdrawal != ""
 	record, err := SealHeartbeat(Heartbeat{
 		GatewayID: w.config.GatewayID, Epoch: w.epoch, Revision: w.lists.base.revision, Digest: w.lists.base.digest,
 		Beat: w.beats.count, Issued: (at.Mono - w.began).Truncate(time.Millisecond), PublishedAt: stampTime(at.Wall),
@@ -140,10 +144,10 @@ func (w *Writer) written(at Instant, in Written, p *Plan) {
 	}
 	switch {
 	case w.farewell:
-		// Stored or not: a stopping writer does not try twice.
-		w.end(EndStopped, nil)
+		w.saidFarewell(in, p)
 	case in.Result == WriteStored:
 		w.broker.heartbeatSequence = in.Sequence
+		w.used(at)
 	case in.Result == WriteConflict:
 		w.doubt(at)
 	default:
@@ -159,31 +163,5 @@ func (w *Writer) doubt(at Instant) {
 	w.broker.nextLook = at.Mono
 	if w.broker.read {
 		w.broker.nextLook = max(at.Mono, w.broker.readAt+w.pause())
-	}
-}
-
-// release begins a clean stop (rule W10). The successor has the time of StopGrace to write.
-func (w *Writer) release(at Instant) {
-	if w.phase == takingOver {
-		w.end(EndStopped, nil)
-		return
-	}
-	w.phase = stopping
-	w.stopAt = at.Mono + w.config.Settings.StopGrace.Std()
-	w.broker.nextLook = w.stopAt
-}
-
-// withdrawAndStop looks whether a successor has written, and withdraws the list when none has. Looked ends the term
-// when one has.
-func (w *Writer) withdrawAndStop(at Instant) Action {
-	switch {
-	case at.Mono < w.stopAt:
-		return nil
-	case w.broker.doubt || w.broker.readAt < w.stopAt:
-		w.flight = looking
-		return Look{}
-	default:
-		w.farewell = true
-		return w.beat(at, "the writer stopped and no other took over")
 	}
 }

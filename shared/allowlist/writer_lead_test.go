@@ -68,7 +68,7 @@ func TestThawedWatchProvesNothing(t *testing.T) {
 	x := newWriterTest(t)
 	x.list = []string{"a", "left-long-ago"}
 	x.lead()
-	x.wait(time.Minute, false)
+	x.wait(25*time.Second, false)
 	mark := len(x.wrote)
 	x.run(x.change("a", "b", "left-long-ago"))
 	x.run(x.tell(Proved{Kind: ProofWatch, At: x.at.Mono}))

@@ -59,7 +59,7 @@ func (w *Writer) looked(at Instant, in Looked, p *Plan) {
 		w.begin(at, snapshot, heartbeat)
 	} else if w.succeeded(snapshot) || w.succeeded(heartbeat) {
 		if w.phase == stopping {
-			w.end(EndStopped, nil) // a successor has written: the gate stays open
+			w.part(FarewellSucceeded) // the gate stays open
 		}
 		return
 	}
@@ -145,8 +145,7 @@ func (w *Writer) lookFailed(at Instant, in LookFailed, p *Plan) {
 	b := &w.broker
 	switch {
 	case w.phase == stopping && at.Mono >= w.stopAt:
-		// Whether a successor has written could not be found out. Readers close by themselves.
-		w.end(EndStopped, nil)
+		w.part(FarewellUnknown)
 	case b.read && !b.doubt:
 		b.nextLook = at.Mono + lookEvery*w.config.Settings.HeartbeatInterval.Std()
 	default:

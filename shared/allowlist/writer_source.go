@@ -68,6 +68,7 @@ func (w *Writer) proved(at Instant, in Proved) {
 // prove remembers the newest proof. One from the future is not one.
 func (w *Writer) prove(at Instant, kind ProofKind, proven time.Duration) {
 	s := &w.source
+	w.useful = max(w.useful, min(at.Mono, w.graceEnd())) // the grace that is over now was no idleness
 	s.failing, s.failure = false, nil
 	proven = min(proven, at.Mono)
 	if kind != ProofWatch {

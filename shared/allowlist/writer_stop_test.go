@@ -31,7 +31,7 @@ func TestCleanStop(t *testing.T) {
 		if h := x.beatOf(w); !h.Withdrawn() || h.Revision != 1 {
 			t.Errorf("the last beat %+v", h)
 		}
-		x.ended(x.tell(x.store.cas(w.(Write))), EndStopped)
+		x.parted(x.tell(x.store.cas(w.(Write))), FarewellWithdrawn)
 	})
 	t.Run("a successor has written", func(t *testing.T) {
 		x := newWriterTest(t)
@@ -41,7 +41,7 @@ func TestCleanStop(t *testing.T) {
 		y := newTerm(t, x.clockwork, x.store, func(c *WriterConfig) { c.Name = "nswatch-1" })
 		y.lead()
 		x.pass(5 * time.Second)
-		x.ended(x.run(x.tell(Tick{})), EndStopped)
+		x.parted(x.run(x.tell(Tick{})), FarewellSucceeded)
 		if len(x.wrote) != mark {
 			t.Error("withdrawn although there is a successor")
 		}
@@ -55,7 +55,11 @@ func TestCleanStop(t *testing.T) {
 		w := x.tell(x.store.look()).(Write)
 		y := newTerm(t, x.clockwork, x.store, func(c *WriterConfig) { c.Name = "nswatch-1" })
 		y.lead()
-		x.ended(x.tell(x.store.cas(w)), EndStopped)
+		mark := len(x.found)
+		x.parted(x.tell(x.store.cas(w)), FarewellUnknown)
+		if found := x.found[mark:]; len(found) != 1 || found[0] != FoundDoubt {
+			t.Errorf("found %v", found)
+		}
 		if h, err := OpenHeartbeat(x.store.keys[HeartbeatKey(gateway)].Value, x.w.keys, gateway); err != nil || h.Withdrawn() {
 			t.Errorf("the heartbeat of the successor: %+v, %v", h, err)
 		}
@@ -67,7 +71,7 @@ func TestCleanStop(t *testing.T) {
 		x.tell(Released{})
 		x.pass(5 * time.Second)
 		x.tell(Tick{})
-		x.ended(x.tell(LookFailed{Err: errTimeout}), EndStopped)
+		x.parted(x.tell(LookFailed{Err: errTimeout}), FarewellUnknown)
 		if len(x.wrote) != mark {
 			t.Error("withdrawn in doubt")
 		}
@@ -75,7 +79,7 @@ func TestCleanStop(t *testing.T) {
 	t.Run("before the take-over", func(t *testing.T) {
 		x := newWriterTest(t)
 		x.tell(Tick{})
-		x.ended(x.tell(Released{}), EndStopped)
+		x.parted(x.tell(Released{}), Farewell(0))
 	})
 	t.Run("with a beat on its way", func(t *testing.T) {
 		x := newWriterTest(t)
@@ -109,6 +113,15 @@ func TestCleanStop(t *testing.T) {
 		x.pass(time.Second)
 		x.beatOf(x.tell(x.look()))
 	})
+}
+
+// parted expects the end of a clean stop.
+func (x *writerTest) parted(a Action, want Farewell) {
+	x.t.Helper()
+	x.ended(a, EndStopped)
+	if end := a.(End); end.Farewell != want || end.Err != nil {
+		x.t.Errorf("the farewell is %s (%v), want %s", end.Farewell, end.Err, want)
+	}
 }
 
 // look makes the writer look, which is due, and returns what it found.

@@ -19,7 +19,10 @@ const brief = "\nlease_duration = \"4s\"\nrenew_deadline = \"3s\"\nretry_period 
 
 func nswatch(t *testing.T, i *installation.Installation, lines string) *program.Process {
 	t.Helper()
-	return program.Start(t, "nswatch", strings.Replace(i.Settings(""), "[portcullis.nswatch]\n", "[portcullis.nswatch]\n"+lines, 1))
+	return program.Start(t, "nswatch", strings.NewReplacer(
+		"[portcullis.nswatch]\n", "[portcullis.nswatch]\n"+lines,
+		"[portcullis.kubernetes]\n", "[portcullis.kubernetes]\nping_interval = \"1s\"\nping_timeout = \"1s\"\n", // less than renew_deadline
+	).Replace(i.Settings("")))
 }
 
 // leads waits until the process leads.

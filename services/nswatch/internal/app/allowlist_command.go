@@ -31,7 +31,8 @@ func commands(load command.Load[*Settings], env command.Environment) []*cobra.Co
 
 The settings file, the variables and the flags are the daemon's. show, verify and watch need the gateway's id,
 [portcullis.nats] with a reader's credentials, and public_keys_file in [portcullis.allowlist]; bootstrap needs
-[portcullis.nats] with credentials that may create the bucket. Nothing else is looked at.`,
+[portcullis.nats] with credentials that may create the bucket. The rest is not used, but the file must be valid as a
+whole: every table is checked, and a problem in any of them ends the command.`,
 		Args: cobra.NoArgs,
 		RunE: command.NeedsSubcommand,
 	}

@@ -158,6 +158,7 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 		"unknown form":     {reader(url, public), []string{"allowlist", "show", "--output", "yaml"}, "use table or json"},
 		"form of watch":    {reader(url, public), []string{"allowlist", "watch", "--output", ""}, "use table or json"},
 		"no subcommand":    {reader(url, public), []string{"allowlist"}, "needs a subcommand"},
+		"unused table":     {reader(url, public) + "[portcullis.nswatch]\nlease_name = \"A_B\"\n", []string{"allowlist", "show"}, "portcullis.nswatch.lease_name"},
 		"nobody listens":   {reader(url, public), []string{"allowlist", "show"}, "not connected to NATS"},
 		"nothing to watch": {reader(url, public), []string{"allowlist", "watch"}, "not connected to NATS"},
 	} {
@@ -166,4 +167,9 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 			fails(t, run(t.Context(), append(tc.args, "--config", write(t, "gateway.toml", tc.text))...), tc.want)
 		})
 	}
+}
+
+// TestHelpSaysThatTheWholeFileCounts.
+func TestHelpSaysThatTheWholeFileCounts(t *testing.T) {
+	succeeds(t, run(t.Context(), "allowlist", "--help"), "valid as a\nwhole")
 }

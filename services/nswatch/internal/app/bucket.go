@@ -19,9 +19,10 @@ import (
 )
 
 // bucketReady is a readiness check: the bucket is there, and this identity may read it as the writer must. It is the
-// same read (NATS reference 2.8, 5.2), so it also fails while the bucket's stream has no leader.
+// same read (NATS reference 2.8, 5.2), so it also fails while the bucket's stream has no leader. It asks for the heartbeat,
+// which is small; the right to read is one for all keys.
 func bucketReady(conn allowkv.Connection, gatewayID string) func(context.Context) error {
-	body := fmt.Appendf(nil, `{"last_by_subj":"$KV.%s.%s"}`, allowkv.Bucket, allowlist.SnapshotKey(gatewayID))
+	body := fmt.Appendf(nil, `{"last_by_subj":"$KV.%s.%s"}`, allowkv.Bucket, allowlist.HeartbeatKey(gatewayID))
 	return func(ctx context.Context) error {
 		session, _ := conn.Session()
 		if !session.Connected() {

@@ -51,11 +51,40 @@ func TestBucketReady(t *testing.T) {
 	if err := ready(ctx); err != nil {
 		t.Errorf("with an empty bucket: %v", err)
 	}
-	if _, err := session.JetStream.Publish(ctx, "$KV."+allowkv.Bucket+".blue.snapshot", []byte("x")); err != nil {
+	if _, err := session.JetStream.Publish(ctx, "$KV."+allowkv.Bucket+".blue.heartbeat", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	if err := ready(ctx); err != nil {
 		t.Errorf("with a record: %v", err)
+	}
+}
+
+// TestBucketReadyReadsLittle: it is asked every few seconds, and a snapshot may be megabytes.
+func TestBucketReadyReadsLittle(t *testing.T) {
+	srv := natstest.Start(t)
+	conn := connectTo(t, srv.URL())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	session, err := conn.Await(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := allowkv.Bootstrap(ctx, session.JetStream, 1); err != nil {
+		t.Fatal(err)
+	}
+	asked, err := session.NATS.SubscribeSync(readSubject(session.JetStream))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bucketReady(conn, "blue")(ctx); err != nil {
+		t.Fatal(err)
+	}
+	m, err := asked.NextMsgWithContext(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body := string(m.Data); !strings.Contains(body, `"$KV.portcullis_allowlist.blue.heartbeat"`) {
+		t.Errorf("it asks for %s", body)
 	}
 }
 

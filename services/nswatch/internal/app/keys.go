@@ -15,19 +15,19 @@ import (
 // mounted Secrets to the Pod's fsGroup.
 const everybody fs.FileMode = 0o007
 
-// readKeys reads the signing key and the keys that verify it. A signer whose key is not among them would publish what
-// no reader accepts.
-func readKeys(s *Settings) (*allowlist.Signer, allowlist.KeySet, error) {
+// readKeys reads the signing key, and compares it with the public keys. A signer whose key is not among them would
+// publish what no reader accepts.
+func readKeys(s *Settings) (*allowlist.Signer, error) {
 	keys, publicErr := readPublicKeys(s.Allowlist.PublicKeysFile)
 	signer, privateErr := readSigner(s.Own.SigningKeyFile)
 	if err := errors.Join(privateErr, publicErr); err != nil {
-		return nil, allowlist.KeySet{}, err
+		return nil, err
 	}
 	if !keys.Has(signer.Public()) {
-		return nil, allowlist.KeySet{}, fmt.Errorf("the key of %s, %s, is not among those of %s %q: every reader would refuse what it signs; add its public line to that file, for the readers too",
+		return nil, fmt.Errorf("the key of %s, %s, is not among those of %s %q: every reader would refuse what it signs; add its public line to that file, for the readers too",
 			pemfile.File{Key: keySigning, Path: s.Own.SigningKeyFile}, signer.Public().ID(), keyPublic, s.Allowlist.PublicKeysFile)
 	}
-	return signer, keys, nil
+	return signer, nil
 }
 
 func readPublicKeys(path string) (allowlist.KeySet, error) {

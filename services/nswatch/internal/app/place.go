@@ -15,9 +15,12 @@ type place struct {
 	identity string
 	// lease has the name and the namespace of the Lease filled in.
 	lease leadership.Settings
-	// refusals are the configured ones and the mesh's own namespaces (rule W7).
+	// refusals are what is always refused, the mesh's own namespaces, and the configured ones (rule W7).
 	refusals allowlist.Refusals
 }
+
+// alwaysRefused are the namespaces of Kubernetes itself, which no setting lets in (rule W7).
+const alwaysRefused = "kube-*"
 
 func findPlace(s *Settings, gatewayID string, lookupEnv func(string) (string, bool), mount string) (place, error) {
 	p := place{lease: s.Own.Settings}
@@ -31,7 +34,7 @@ func findPlace(s *Settings, gatewayID string, lookupEnv func(string) (string, bo
 	if p.lease.LeaseName == "" {
 		p.lease.LeaseName = leadership.DefaultLeaseName(gatewayID)
 	}
-	refused := append(slices.Clone(s.Allowlist.RefusedNamespaces), p.lease.LeaseNamespace)
+	refused := append(slices.Clone(s.Allowlist.RefusedNamespaces), alwaysRefused, p.lease.LeaseNamespace)
 	if own != "" {
 		refused = append(refused, own)
 	}

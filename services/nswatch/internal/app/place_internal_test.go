@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 )
 
 func TestPlace(t *testing.T) {
@@ -41,6 +43,40 @@ func TestPlace(t *testing.T) {
 				t.Errorf("the Lease is %s/%s", got.lease.LeaseNamespace, got.lease.LeaseName)
 			}
 			for _, n := range tc.refused {
+				if !got.refusals.Match(n) {
+					t.Errorf("%s is not refused", n)
+				}
+			}
+			if got.refusals.Match("team") {
+				t.Error("team is refused")
+			}
+		})
+	}
+}
+
+// TestRefusedNamespacesAdd: a list in the settings file takes nothing off what is always refused (rule W7).
+func TestRefusedNamespacesAdd(t *testing.T) {
+	for name, tc := range map[string]struct {
+		line    string
+		refused []string
+	}{
+		"none":   {"", nil},
+		"empty":  {"refused_namespaces = []", nil},
+		"custom": {`refused_namespaces = ["build-*", "audit"]`, []string{"build-1", "audit"}},
+		"again":  {`refused_namespaces = ["kube-*"]`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := defaults()
+			text := "[portcullis.nswatch]\nlease_namespace = \"mesh\"\n[portcullis.nats]\nurls = [\"nats://127.0.0.1:4222\"]\n" +
+				"[portcullis.allowlist]\npublic_keys_file = \"/keys\"\n" + tc.line + "\n"
+			if _, err := driverconf.Load(driverconf.Source{Bytes: []byte(text), Sections: s.Sections()}); err != nil {
+				t.Fatal(err)
+			}
+			got, err := findPlace(s, "blue", func(string) (string, bool) { return "", false }, "/nonexistent")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range append(tc.refused, "kube-system", "kube-public", "mesh") {
 				if !got.refusals.Match(n) {
 					t.Errorf("%s is not refused", n)
 				}

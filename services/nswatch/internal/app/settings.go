@@ -52,7 +52,7 @@ func defaults() *Settings {
 		Kubernetes: command.KubernetesDefaults(Name),
 	}
 	s.NATS.Required, s.Allowlist.Required = true, true
-	// A dead connection to the API server is noticed before the Lease is lost by it.
+	// A dead connection to the API server is noticed before the Lease is lost by it: validate demands it.
 	s.Kubernetes.PingInterval, s.Kubernetes.PingTimeout = driverconf.Duration(3*time.Second), driverconf.Duration(2*time.Second)
 	return s
 }

@@ -3,6 +3,8 @@ package app_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/labelsource"
 )
 
 // TestContradictionsAreReported: config check knows every rule that needs no file.
@@ -24,14 +26,19 @@ func TestContradictionsAreReported(t *testing.T) {
 		"path is relative":        {[]string{label, "operator_namespace_file = \"namespaces.json\"\n"}, "must be an absolute path"},
 		"path is of two lines":    {[]string{label, "operator_namespace_file = \"/etc/a\\nb\"\n"}, "one line"},
 		"path is too long":        {[]string{label, "operator_namespace_file = \"/" + strings.Repeat("d/", 3000) + "\"\n"}, "has 6001 bytes"},
+		"selects one by its name": {[]string{"openshell.ai/workspace=true", "kubernetes.io/metadata.name=team"}, ""},
 		"no signing key":          {[]string{"signing_key_file", "lease_name = \"l\" #"}, "portcullis.nswatch.signing_key_file"},
 		"signing key is relative": {[]string{"signing_key_file = \"/", "signing_key_file = \""}, "signing_key_file"},
 		"no public keys":          {[]string{"public_keys_file", "stop_grace = \"1s\" #"}, "portcullis.allowlist.public_keys_file"},
 		"no NATS":                 {[]string{"urls", "ca_file = \"/ca\" #"}, "portcullis.nats"},
 		"Lease's name is none":    {[]string{own, own + "lease_name = \"A_B\"\n"}, "portcullis.nswatch.lease_name"},
 		"Lease without margin":    {[]string{own, own + "renew_deadline = \"15s\"\nshutdown_grace = \"1m\"\n"}, "portcullis.nswatch.renew_deadline"},
-		"stop cannot end":         {[]string{own, own + "renew_deadline = \"12s\"\n"}, "half of it, 6s"},
+		"stop cannot end":         {[]string{own, own + "lease_duration = \"15s\"\nrenew_deadline = \"12s\"\n"}, "half of it, 6s"},
 		"stop waits too long":     {[]string{"public_keys_file", "stop_grace = \"6s\"\npublic_keys_file"}, "portcullis.allowlist.stop_grace"},
+		"pings outlast the Lease": {[]string{"[portcullis.nats]", "[portcullis.kubernetes]\nping_interval = \"5s\"\n[portcullis.nats]"}, "portcullis.kubernetes.ping_interval"},
+		"ping waits too long":     {[]string{"[portcullis.nats]", "[portcullis.kubernetes]\nping_timeout = \"4s\"\n[portcullis.nats]"}, "portcullis.kubernetes.ping_interval"},
+		"Lease is too short":      {[]string{own, own + "renew_deadline = \"5s\"\n"}, "portcullis.kubernetes.ping_interval"},
+		"pings are quicker":       {[]string{own, own + "renew_deadline = \"5001ms\"\n"}, ""},
 		"unknown key":             {[]string{own, own + "signing_kei_file = \"/k\"\n"}, "signing_key_file"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,6 +64,23 @@ func TestGatewayIDsOfOperatorMode(t *testing.T) {
 		file := write(t, "gateway.toml", operator("/keys/private", "/keys/public", `"blue"`, `"`+id+`"`))
 		if got := run(t.Context(), "config", "check", "--config", file); (got.code == 0) != valid {
 			t.Errorf("%q: %+v", id, got)
+		}
+	}
+}
+
+// TestSelectorsAreJudgedAsAtTheStart: what the label source refuses, config check refuses too, in one line.
+func TestSelectorsAreJudgedAsAtTheStart(t *testing.T) {
+	for _, selector := range []string{
+		"", "  ", "a=b=c", "a in (b", "a!=b", "a notin (b)", "!a", "a!=b,!c", "kubernetes.io/metadata.name", "kubernetes.io/metadata.name!=x",
+		"kubernetes.io/metadata.name,!a", strings.Repeat("a=b,", 1100) + "a=b",
+	} {
+		if labelsource.CheckSelector(selector) == nil {
+			t.Errorf("the label source takes %q", selector)
+		}
+		file := write(t, "gateway.toml", operator("/keys/private", "/keys/public", "openshell.ai/workspace=true", selector))
+		got := run(t.Context(), "config", "check", "--config", file)
+		if got.code == 0 || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, "operator_namespace_label") {
+			t.Errorf("%.40q: %+v", selector, got)
 		}
 	}
 }

@@ -1,13 +1,12 @@
 package app
 
 import (
+	"errors"
 	"fmt"
-	"path/filepath"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/filesource"
+	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/labelsource"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 )
 
@@ -20,10 +19,11 @@ const (
 	keyPublic    = "portcullis.allowlist.public_keys_file"
 	keyNamespace = "portcullis.nswatch.lease_namespace"
 	keyGrace     = "portcullis.nswatch.shutdown_grace"
-)
+	keyDeadline  = "portcullis.nswatch.renew_deadline"
+	keyPing      = "portcullis.kubernetes.ping_interval"
 
-// maxSource is what a snapshot can say about its source, bytes.
-const maxSource = 4096
+	keyPingTimeout = "portcullis.kubernetes.ping_timeout"
+)
 
 // stopShare is what of shutdown_grace each may take at a stop: the release of the Lease, and the wait for a successor.
 // Together they are what a daemon that serves calls has for those.
@@ -39,15 +39,32 @@ func validate(cfg *driverconf.Config, own *Settings, report driverconf.Report) {
 	if own.Own.SigningKeyFile == "" {
 		report(keySigning, "is empty; name the file with the private key that signs the allowlist: nswatch keys generate makes one")
 	}
-	if k.OperatorNamespaceFile != nil {
-		if problem := pathProblem(*k.OperatorNamespaceFile); problem != "" {
-			report(keyFile, problem, keyMode)
+	validateSource(k, report)
+	validateConnection(own, report)
+	validateStop(own, report)
+}
+
+// validateSource asks the sources, so that a check of the settings and a start refuse the same.
+func validateSource(k *driverconf.Kubernetes, report driverconf.Report) {
+	if file := k.OperatorNamespaceFile; file != nil && *file != "" { // the stock table says that it is empty
+		if err := filesource.CheckPath(*file); err != nil {
+			report(keyFile, err.Error(), keyMode)
 		}
 	}
-	if k.OperatorNamespaceLabel != nil && len(*k.OperatorNamespaceLabel) > maxSource {
-		report(keyLabel, fmt.Sprintf("has %d bytes, at most %d are possible; use one label for all trusted namespaces", len(*k.OperatorNamespaceLabel), maxSource))
+	if label := k.OperatorNamespaceLabel; label != nil {
+		if err := labelsource.CheckSelector(*label); err != nil && !errors.Is(err, labelsource.ErrStockRule) {
+			report(keyLabel, err.Error(), keyMode)
+		}
 	}
-	validateStop(own, report)
+}
+
+// validateConnection sees to it that a connection that died is replaced while the Lease can still be renewed.
+func validateConnection(own *Settings, report driverconf.Report) {
+	k, deadline := &own.Kubernetes, own.Own.RenewDeadline
+	if k.PingInterval+k.PingTimeout >= deadline {
+		report(keyPing, fmt.Sprintf("is %s and %s is %s, together not less than %s (%s): a dead connection to the API server would cost the Lease; shorten them, or lengthen the deadline",
+			k.PingInterval, keyPingTimeout, k.PingTimeout, keyDeadline, deadline), keyPingTimeout, keyDeadline)
+	}
 }
 
 // validateStop sees to it that a stop can end in time (rule W10).
@@ -57,22 +74,7 @@ func validateStop(own *Settings, report driverconf.Report) {
 		report("portcullis.allowlist.stop_grace", fmt.Sprintf("%s is more than a quarter of %s, %s: a stop could not end in time; shorten it, or lengthen the grace", wait, keyGrace, grace), keyGrace)
 	}
 	if release := own.Own.RenewDeadline.Std() / 2; release > grace.Std()/stopShare {
-		report("portcullis.nswatch.renew_deadline", fmt.Sprintf("the release of the Lease may take half of it, %s, which is more than a quarter of %s, %s: a stop could not end in time; shorten it, or lengthen the grace",
+		report(keyDeadline, fmt.Sprintf("the release of the Lease may take half of it, %s, which is more than a quarter of %s, %s: a stop could not end in time; shorten it, or lengthen the grace",
 			release.Round(time.Millisecond), keyGrace, grace), keyGrace)
 	}
-}
-
-// pathProblem refuses a path that a snapshot could not name.
-func pathProblem(path string) string {
-	switch {
-	case path == "": // the stock table says so
-		return ""
-	case !filepath.IsAbs(path):
-		return "must be an absolute path"
-	case len(path) > maxSource:
-		return fmt.Sprintf("has %d bytes, at most %d are possible", len(path), maxSource)
-	case !utf8.ValidString(path) || strings.ContainsFunc(path, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
-		return "must be one line of UTF-8 without control characters"
-	}
-	return ""
 }

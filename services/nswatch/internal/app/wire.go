@@ -31,7 +31,7 @@ func Daemon() command.Daemon[*Settings] {
 }
 
 func wire(ctx context.Context, p *command.Parts[*Settings]) error {
-	signer, keys, err := readKeys(p.Settings)
+	signer, err := readKeys(p.Settings)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func wire(ctx context.Context, p *command.Parts[*Settings]) error {
 	}
 	conn, clients, err := connect(p)
 	if err == nil {
-		err = publish(p, at, signer, keys, conn, clients)
+		err = publish(p, at, signer, conn, clients)
 	}
 	if err != nil {
 		release()
@@ -92,14 +92,16 @@ func connect(p *command.Parts[*Settings]) (*natsconn.Conn, *kubeclient.Clients, 
 }
 
 // publish makes what the holder of the Lease runs, and the election.
-func publish(p *command.Parts[*Settings], at place, signer *allowlist.Signer, keys allowlist.KeySet, conn *natsconn.Conn, clients *kubeclient.Clients) error {
+func publish(p *command.Parts[*Settings], at place, signer *allowlist.Signer, conn *natsconn.Conn, clients *kubeclient.Clients) error {
 	gateway, clock := p.Config.Kubernetes.GatewayID, allowkv.NewClock()
 	source, err := newSource(p, at, clients, clock)
 	if err != nil {
 		return err
 	}
-	cfg := allowkv.PublisherConfig{GatewayID: gateway, Name: at.identity, Settings: p.Settings.Allowlist.Settings}
-	publisher, err := allowkv.NewPublisher(cfg, conn, signer, keys, clock, telemetry.Component(p.Log, "publisher"), p.Registry)
+	cfg := allowkv.PublisherConfig{
+		GatewayID: gateway, Name: at.identity, Settings: p.Settings.Allowlist.Settings, PublicKeysFile: p.Settings.Allowlist.PublicKeysFile,
+	}
+	publisher, err := allowkv.NewPublisher(cfg, conn, signer, clock, telemetry.Component(p.Log, "publisher"), p.Registry)
 	if err != nil {
 		return err
 	}
