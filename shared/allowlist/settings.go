@@ -15,8 +15,10 @@ const Section = "allowlist"
 type Settings struct {
 	// HeartbeatInterval is how often the writer beats while it has proof. 100ms to 10s.
 	HeartbeatInterval driverconf.Duration `toml:"heartbeat_interval"`
-	// HeartbeatTTL is the life of a heartbeat in the bucket: what people see of a dead writer. Whole seconds, because
-	// the server counts in them (NATS reference 2.3); at least two intervals, at most MaxStaleness.
+	// HeartbeatTTL is the life of a heartbeat in the bucket: what people see of a dead writer. Its end closes readers
+	// (rule R6), so with less than MaxStaleness a broker that was away for longer than the TTL closes them when it
+	// is back, before the next beat. Whole seconds, because the server counts in them (NATS reference 2.3); at least
+	// two intervals, at most MaxStaleness.
 	HeartbeatTTL driverconf.Duration `toml:"heartbeat_ttl"`
 	// MaxStaleness is how old, counted from its issue, the newest heartbeat may be when a reader says yes. The
 	// default outlives one ungraceful loss of the JetStream leader, which takes up to 9s (NATS reference 4.2). 3s to 10m, at least three
@@ -48,11 +50,12 @@ type Settings struct {
 
 var _ driverconf.Section = (*Settings)(nil)
 
-// DefaultSettings are the bounds that the protocol states.
+// DefaultSettings are the bounds that the protocol states, but for HeartbeatTTL: the protocol's 5s would undo what its
+// MaxStaleness of 15s is for, to outlive the loss of a JetStream leader.
 func DefaultSettings() Settings {
 	return Settings{
 		HeartbeatInterval: driverconf.Duration(time.Second),
-		HeartbeatTTL:      driverconf.Duration(5 * time.Second),
+		HeartbeatTTL:      driverconf.Duration(15 * time.Second),
 		MaxStaleness:      driverconf.Duration(15 * time.Second),
 		MaxClockSkew:      driverconf.Duration(30 * time.Second),
 		SourceMaxAge:      driverconf.Duration(10 * time.Second),

@@ -183,7 +183,7 @@ func (x *writerTest) snapshotOf(a Action) Snapshot {
 func (x *writerTest) beatOf(a Action) Heartbeat {
 	x.t.Helper()
 	w, ok := a.(Write)
-	if !ok || w.Key != HeartbeatKey(gateway) || w.TTL != 5*time.Second {
+	if !ok || w.Key != HeartbeatKey(gateway) || w.TTL != DefaultSettings().HeartbeatTTL.Std() {
 		x.t.Fatalf("%#v is not the write of a heartbeat", a)
 	}
 	h, err := OpenHeartbeat(w.Record, x.w.keys, gateway)

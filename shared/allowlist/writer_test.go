@@ -84,7 +84,7 @@ func TestTakeOverOrder(t *testing.T) {
 	b := x.beatOf(x.tell(x.store.cas(w.(Write))))
 	want := Heartbeat{
 		GatewayID: gateway, Epoch: s.Epoch, Revision: 1, Digest: digestOf(x.payload(w)), Beat: 1, Issued: 2020 * time.Millisecond,
-		PublishedAt: stampTime(x.at.Wall), Writer: "nswatch-0", Proof: Proof{Kind: ProofList, Age: 20 * time.Millisecond}, TTL: 5 * time.Second,
+		PublishedAt: stampTime(x.at.Wall), Writer: "nswatch-0", Proof: Proof{Kind: ProofList, Age: 20 * time.Millisecond}, TTL: 15 * time.Second,
 	}
 	if diff := cmp.Diff(want, b); diff != "" {
 		t.Errorf("first beat (-want +got):\n%s", diff)

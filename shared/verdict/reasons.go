@@ -21,6 +21,10 @@ const (
 	CallerUnidentified Reason = "mesh_caller_unidentified"
 	// CallerNotAuthorized: the peer is known and may not call this method.
 	CallerNotAuthorized Reason = "mesh_caller_not_authorized"
+	// TooManyCalls: the daemon works on as many calls as it takes at once, or as it takes from this caller.
+	TooManyCalls Reason = "too_many_calls"
+	// CallEnded: the call was cancelled, or its deadline passed, before there was an answer.
+	CallEnded Reason = "call_ended"
 
 	// NotListed: a fresh allowlist does not hold the namespace.
 	NotListed Reason = "not_listed"
@@ -75,6 +79,16 @@ var meshSpecs = [...]Spec{
 		Reason: CallerNotAuthorized, Outcome: Denied, Code: codes.PermissionDenied,
 		Doc:     "The caller's certificate identity is not on the list of those that may call this method.",
 		Message: "the caller may not use this method",
+	},
+	{
+		Reason: TooManyCalls, Outcome: Denied, Code: codes.ResourceExhausted, Retryable: true,
+		Doc:     "The daemon works on as many calls as max_concurrent or max_concurrent_per_caller allows; nothing was looked at.",
+		Message: "too many calls are in progress",
+	},
+	{
+		Reason: CallEnded, Outcome: Unknown, Code: codes.DeadlineExceeded, Retryable: true,
+		Doc:     "The caller's deadline, or call_timeout, passed before there was an answer, or the caller went away.",
+		Message: "the call ended before there was an answer",
 	},
 	{
 		Reason: NotListed, Outcome: Denied, Code: codes.PermissionDenied,

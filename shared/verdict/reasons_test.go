@@ -150,6 +150,8 @@ func TestCodesAreStable(t *testing.T) {
 		"unexplained internal unknown",
 		"mesh_caller_unidentified unauthenticated denied",
 		"mesh_caller_not_authorized permissiondenied denied",
+		"too_many_calls resourceexhausted denied",
+		"call_ended deadlineexceeded unknown",
 		"not_listed permissiondenied denied",
 		"unsynced unavailable unknown",
 		"stale unavailable unknown",

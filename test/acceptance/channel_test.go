@@ -3,10 +3,10 @@ package acceptance_test
 import (
 	"context"
 	"crypto/rand"
+	"flag"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,8 +27,21 @@ import (
 // patience bounds every wait; nothing is expected to take nearly so long.
 const patience = 80 * time.Second
 
-// TestMain fails the package when a goroutine of any test is left behind.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain fails the package when a goroutine of any test is left behind. The tests wait most of the time, for votes and
+// for clocks, so more of them run at once than there are cores.
+//
+// With serverConfig in its environment the test binary is one NATS server instead, which a test can kill.
+func TestMain(m *testing.M) {
+	if file := os.Getenv(serverConfig); file != "" {
+		serve(file)
+		return
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "5"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // until polls a condition.
 func until(t testing.TB, what string, holds func() bool) {
@@ -256,6 +269,3 @@ func (r *reader) staysOpen(namespace string) (end func()) {
 func (r *reader) staysShut(namespace string) (end func()) {
 	return r.throughout(namespace, "allowed", allowlist.Answer.Allowed)
 }
-
-// names are the names of a list, for messages.
-func names(list []string) string { return strings.Join(list, ", ") }

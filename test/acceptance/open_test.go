@@ -119,20 +119,17 @@ func TestServerRestarts(t *testing.T) {
 func TestLeaderFallsSilent(t *testing.T) {
 	t.Parallel()
 	o := startOutpost(t)
-	js, w, r := replicated(t, o.Cluster, o.near()...)
+	_, w, r := replicated(t, o.Cluster, o.near()...)
 	o.leads(true)
 	open := r.staysOpen("team-a")
 	r.beats(2)
-	o.sever()
+	o.kill()
 	w.publish("team-a", "team-b")
 	r.answers("team-b", "")
 	if !o.Servers[0].Raw().JetStreamIsStreamLeader("$G", allowkv.Stream) && !o.Servers[1].Raw().JetStreamIsStreamLeader("$G", allowkv.Stream) {
 		t.Error("the others have not voted, so that this test proves nothing")
 	}
 	moves(w, r, "team-c")
-	o.heal()
-	replicasCurrent(t, js)
-	moves(w, r, "team-d")
 	open()
 }
 
@@ -151,40 +148,4 @@ func TestOneNodeIsLost(t *testing.T) {
 		replicasCurrent(t, js)
 	}
 	open()
-}
-
-// The wall clock of the writer is set while it runs. Back does not matter at all. Forward may have been a sleep, so the
-// writer begins a new term, whose beats are on trial while the old proof lasts; what is right again within
-// max_clock_skew passes.
-func TestWritersWallClockIsSet(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name  string
-		step  time.Duration
-		terms int64
-	}{
-		{"back ten minutes", -10 * time.Minute, 0},
-		{"forward within the skew", 20 * time.Second, 1},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			s, _, _ := single(t)
-			c := newChannel(t, "gw-1", stated)
-			w, r := c.write(connect(t, []string{s.URL()}), "team-a"), c.read(connect(t, []string{s.URL()}))
-			r.answers("team-a", "")
-			before := r.Check("team-a").Epoch
-			open := r.staysOpen("team-a")
-			w.step.Store(int64(test.step))
-			if test.terms > 0 {
-				until(t, "the next term", func() bool { return w.ends.Load() == test.terms && w.Status().Epoch > before })
-				r.until("the next epoch", func() bool { return r.Check("team-a").Epoch > before })
-			}
-			moves(w, r, "team-b")
-			r.beats(4)
-			open()
-			if n := w.ends.Load(); n != test.terms {
-				t.Errorf("%d terms ended, want %d", n, test.terms)
-			}
-		})
-	}
 }

@@ -82,12 +82,10 @@ func (c *channel) write(conn allowkv.Connection, namespaces ...string) *writer {
 		return at
 	}
 	w.source = &script{clock: stepped, changed: make(chan struct{}, 1), list: listOf(c.t, namespaces)}
-	keys, err := allowlist.NewKeySet(c.signer.Public())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	w.Publisher, err = allowkv.NewPublisher(allowkv.PublisherConfig{GatewayID: c.gateway, Name: "writer", Settings: c.config.Settings},
-		conn, c.signer, keys, stepped, zerolog.Nop(), prometheus.NewRegistry())
+	var err error
+	w.Publisher, err = allowkv.NewPublisher(allowkv.PublisherConfig{
+		GatewayID: c.gateway, Name: "writer", Settings: c.config.Settings, PublicKeysFile: c.config.PublicKeysFile,
+	}, conn, c.signer, stepped, zerolog.Nop(), prometheus.NewRegistry())
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -189,7 +189,7 @@ func (w *bareWatch) await(ns string, trusted bool) time.Duration {
 
 func (w *bareWatch) stop() {
 	w.w.Stop()
-	for range w.seen { //nolint:revive // until the goroutine has ended
+	for range w.seen { // until the goroutine has ended
 	}
 }
 

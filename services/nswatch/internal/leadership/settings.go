@@ -35,8 +35,7 @@ type Settings struct {
 
 // DefaultSettings replace a leader that is killed after 8 to 17 s: a standby tries every RetryPeriod times 1 to 2.2, and
 // counts LeaseDuration from the try at which it saw the last renewal, not from that renewal. Measured with these
-// defaults, the successor's list is used after 12.1 to 14.3 s. Readers close meanwhile: when the marker of the expired
-// heartbeat tells them, heartbeat_ttl (5 s) after the last beat, at the latest after max_staleness (15 s).
+// defaults, the successor's list is used after 12.1 to 14.3 s; readers close max_staleness (15 s) after the last beat.
 //
 // Kubernetes' own components take 15 s, 10 s and 2 s. What the shorter times cost is a change of leaders after 7 s
 // without the API server.
