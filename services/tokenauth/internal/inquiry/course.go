@@ -1,0 +1,100 @@
+package inquiry
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/authenticate"
+	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/lookups"
+	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+)
+
+// course is one inquiry under way. It belongs to one goroutine; what is read ahead comes to it by channels.
+type course struct {
+	inquirer *Inquirer
+	request  Request
+	facts    authenticate.Facts
+	early    *ahead
+	// ended is for the goroutines that read ahead.
+	ended sync.WaitGroup
+}
+
+// answer finds the answer to q and adds it to the facts.
+func (c *course) answer(ctx context.Context, q authenticate.Question) {
+	cluster, f := c.inquirer.cluster, &c.facts
+	switch q.Subject {
+	case authenticate.SubjectReview:
+		c.readAhead(ctx)
+		status, err := cluster.Review(ctx, c.request.Credential, authenticate.Audience)
+		f.Review = lookup(q, status, err)
+	case authenticate.SubjectList:
+		f.List = c.inquirer.list.Check(q.Namespace)
+	case authenticate.SubjectListAgain:
+		f.ListAgain = c.inquirer.list.Check(q.Namespace)
+	case authenticate.SubjectNamespace:
+		f.Namespace = c.namespace(ctx, q)
+	case authenticate.SubjectPod:
+		f.Pod = c.pod(ctx, q)
+	case authenticate.SubjectSandbox:
+		f.Sandbox = c.sandbox(ctx, q)
+	}
+}
+
+func (c *course) namespace(ctx context.Context, q authenticate.Question) authenticate.Lookup[metav1.ObjectMeta] {
+	if got, ok := take(c.early.namespace(), q); ok {
+		return lookup(q, got.value, got.err)
+	}
+	value, err := c.inquirer.cluster.Namespace(ctx, q.Namespace)
+	return lookup(q, value, err)
+}
+
+// pod asks again when the Pod is not there, a bounded number of times (bug corpus T14).
+func (c *course) pod(ctx context.Context, q authenticate.Question) authenticate.Lookup[metav1.ObjectMeta] {
+	got, ok := take(c.early.pod(), q)
+	if !ok {
+		got.value, got.err = c.inquirer.cluster.Pod(ctx, q.Namespace, q.Name)
+	}
+	for _, wait := range c.inquirer.podWaits {
+		if !errors.Is(got.err, lookups.ErrAbsent) || !pause(ctx, wait) {
+			break
+		}
+		got.value, got.err = c.inquirer.cluster.Pod(ctx, q.Namespace, q.Name)
+	}
+	return lookup(q, got.value, got.err)
+}
+
+func (c *course) sandbox(ctx context.Context, q authenticate.Question) authenticate.Lookup[sandboxapi.Sandbox] {
+	if got, ok := take(c.early.sandbox(), q); ok {
+		return lookup(q, got.value, got.err)
+	}
+	value, err := c.inquirer.cluster.Sandbox(ctx, q.Version, q.Namespace, q.Name)
+	return lookup(q, value, err)
+}
+
+// lookup is what a read says to the question that it was made for.
+func lookup[T any](q authenticate.Question, value *T, err error) authenticate.Lookup[T] {
+	switch {
+	case err == nil:
+		return authenticate.Found(q, value)
+	case errors.Is(err, lookups.ErrAbsent):
+		return authenticate.Missing[T](q)
+	default:
+		return authenticate.Failed[T](q, err)
+	}
+}
+
+// pause waits, and reports whether ctx still holds.
+func pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,32 @@
+// Package inquiry finds out who one bearer is: it puts the questions of package authenticate to the cluster and to the
+// allowlist, until the evaluator has its answer.
+//
+// # Invariants
+//
+//   - The evaluator alone decides. What is asked, and in which order, is what it asks for; an inquiry that comes to no end
+//     refuses.
+//   - Every fact is read after the call came in, and for this call. Nothing is kept for the next one: no answer, no refusal, no
+//     object, no review.
+//   - A read that was begun early, on the word of claims that nobody had verified, is an answer only to a question that the
+//     evaluator asks in the same words, the same namespace, name and version. Otherwise it is thrown away, whatever it found.
+//   - All reads have ended when an inquiry returns.
+//
+// # Reading ahead
+//
+// The sequence TokenReview, Pod, Sandbox is three round trips. The token says which Pod it is bound to, so the Pod, the
+// Sandbox that owns it, and in operator mode the Namespace are read while the review runs. Only namespaces that the gateway
+// could accept are read in, so a made-up token learns and costs nothing elsewhere.
+//
+// What is read ahead counts as the first attempt of its read, also when it failed: it was made for this call. That the Pod
+// is not there is asked for again, as it is without reading ahead: a Pod that has just started may not be visible yet to the API
+// server that is asked (bug corpus T14). A Pod that is there and does not match is never asked for twice.
+//
+// # Why there is no cache
+//
+// A positive answer that is kept would have to be dropped when the list changes, the Pod or the Sandbox is deleted or changed,
+// the token is revoked, or its ServiceAccount goes; all but the first are known only by asking, which is what a cache is to
+// save. A supervisor presents its token once in a while, for a session of its own, so there is next to nothing to save (bug
+// corpus T11, T12). Refusals and errors are never kept either: what was refused a moment ago may be right now.
+//
+// The callers are package service and tokenauth's explain command.
+package inquiry
