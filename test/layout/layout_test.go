@@ -16,7 +16,7 @@ const prefix = "github.com/portcullis-mesh/portcullis/"
 const longest = 450
 
 // testOnly are packages that production code must not import.
-var testOnly = regexp.MustCompile(`/(certtest|meshtest|natstest|netfault|test)(/|$)`)
+var testOnly = regexp.MustCompile(`/(apitest|certtest|meshtest|natstest|netfault|test)(/|$)`)
 
 // vague are names that say nothing about what a package is for.
 var vague = []string{"util", "utils", "common", "misc", "base", "helper", "helpers", "types", "consts", "manager"}

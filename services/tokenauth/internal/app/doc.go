@@ -1,7 +1,13 @@
 // Package app wires tokenauth: its settings and, in start order, its parts.
 //
-// Today these are the connections that the daemon stands on: NATS (operator mode, for the allowlist), the cluster, and the mesh's server, which only lifecycle may
-// call. The service behind it answers UNIMPLEMENTED. Readiness says which part is missing and why.
+// These are the connection to NATS (operator mode, for the allowlist, and any mode for the audit stream when NATS is
+// configured), the reader of the allowlist (operator mode), the audit trail, the cluster, the service, and the mesh's server,
+// which only lifecycle may call. They stop in the reverse order, so calls end before what they stand on.
+//
+// Readiness says which part is missing and why. In operator mode it is a no while the list is not Fresh, since every call would
+// be refused; the audit stream is no part of it, since no decision waits for it.
+//
+// The command explain makes one decision with the same parts, without the mesh, and shows its steps.
 //
 // Caller: cmd/tokenauth.
 package app

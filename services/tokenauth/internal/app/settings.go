@@ -1,6 +1,10 @@
 package app
 
 import (
+	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/service"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowlist"
+	"github.com/portcullis-mesh/portcullis/shared/audit"
 	"github.com/portcullis-mesh/portcullis/shared/command"
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
@@ -14,35 +18,75 @@ const Name = "tokenauth"
 
 // Settings are what tokenauth reads beside the stock table.
 type Settings struct {
-	Own        command.ServerConfig
+	Own        Own
 	Mesh       meshrpc.Config
 	Kubernetes kubeclient.Config
-	NATS       natsconn.Config // used in operator mode
+	NATS       natsconn.Config // in operator mode, and for the audit stream
+	Allowlist  allowkv.Config  // used in operator mode
+	Audit      audit.Config
 }
 
+// Own is the section [portcullis.tokenauth].
+type Own struct {
+	command.ServerConfig
+	service.Settings
+}
+
+// Validate reports every problem with its key.
+func (o *Own) Validate(report func(key, problem string)) {
+	o.ServerConfig.Validate(report)
+	o.Settings.Validate(report)
+}
+
+// maxRequest bounds a request of the mesh: a credential of the greatest size, with room to tell one that is too large so
+// with the contract's code. Bytes.
+const maxRequest = 64 << 10
+
 func defaults() *Settings {
-	return &Settings{
-		Own:        command.ServerConfig{Config: daemon.DefaultConfig(), ListenAddress: "127.0.0.1:8443"},
+	s := &Settings{
+		Own: Own{
+			ServerConfig: command.ServerConfig{Config: daemon.DefaultConfig(), ListenAddress: "127.0.0.1:8443"},
+			Settings:     service.DefaultSettings(),
+		},
 		Mesh:       meshrpc.DefaultConfig(),
 		Kubernetes: command.KubernetesDefaults(Name),
 		NATS:       natsconn.DefaultConfig(),
+		Allowlist:  allowkv.DefaultConfig(),
+		Audit:      audit.DefaultConfig(),
 	}
+	s.Mesh.MaxMessageBytes = maxRequest
+	// A call is three or four requests. What keeps them few are the limits on calls; this one is against a loop.
+	s.Kubernetes.QPS, s.Kubernetes.Burst = 2000, 4000
+	return s
 }
 
 // Sections implements command.Settings.
 func (s *Settings) Sections() map[string]driverconf.Section {
 	return map[string]driverconf.Section{
 		Name: &s.Own, meshrpc.Section: &s.Mesh, kubeclient.Section: &s.Kubernetes, natsconn.Section: &s.NATS,
+		allowlist.Section: &s.Allowlist, audit.Section: &s.Audit,
 	}
 }
 
 // Process implements command.Settings.
 func (s *Settings) Process() daemon.Config { return s.Own.Config }
 
-// validate demands NATS in operator mode: the allowlist is read from it.
+// Full keys that more than one rule names.
+const (
+	keyMode   = "openshell.drivers.kubernetes.workspace_mode"
+	keyPublic = "portcullis.allowlist.public_keys_file"
+)
+
+// validate demands what operator mode needs: the allowlist is read from NATS, and believed by its signature.
 func validate(cfg *driverconf.Config, own *Settings, report driverconf.Report) {
-	if cfg.Kubernetes.WorkspaceMode == driverconf.ModeOperator && !own.NATS.Configured() {
+	if cfg.Kubernetes.WorkspaceMode != driverconf.ModeOperator {
+		return
+	}
+	if !own.NATS.Configured() {
 		report("portcullis.nats.urls", "is not set: in operator mode the allowlist is read from NATS",
-			"portcullis.nats.embedded", "openshell.drivers.kubernetes.workspace_mode")
+			"portcullis.nats.embedded", keyMode)
+	}
+	if own.Allowlist.PublicKeysFile == "" {
+		report(keyPublic, "is empty; name the file with the public keys that the allowlist may be signed with", keyMode)
 	}
 }

@@ -1,0 +1,184 @@
+package app_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	tokenauthv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/tokenauth/v1"
+	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/apitest"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowlist"
+	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+)
+
+// writer publishes a list and vouches for it, as nswatch does, until it is stopped.
+type writer struct {
+	t      *testing.T
+	conn   *nats.Conn
+	signer *allowlist.Signer
+	public string
+	url    string
+
+	mu       sync.Mutex
+	revision uint64
+	beat     uint64
+	digest   allowlist.Digest
+	began    time.Time
+}
+
+func startWriter(t *testing.T) *writer {
+	t.Helper()
+	server := natstest.Start(t)
+	signer, err := allowlist.GenerateSigner(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &writer{t: t, signer: signer, url: server.URL(), began: time.Now(), public: write(t, "keys.pub", signer.Public().FileLine())}
+	if w.conn, err = nats.Connect(server.URL()); err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(w.conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := allowkv.Bootstrap(t.Context(), js, 1); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var beating sync.WaitGroup
+	beating.Go(func() {
+		ticker := time.NewTicker(200 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				w.vouch()
+			case <-stop:
+				return
+			}
+		}
+	})
+	t.Cleanup(func() { close(stop); beating.Wait(); w.conn.Close() })
+	return w
+}
+
+// tables are the settings of who reads.
+func (w *writer) tables() string {
+	return fmt.Sprintf("[portcullis.nats]\nurls = [%q]\n[portcullis.allowlist]\npublic_keys_file = %q\n", w.url, w.public)
+}
+
+func (w *writer) put(key string, record []byte, err error) {
+	if err == nil {
+		var reply *nats.Msg
+		if reply, err = w.conn.Request("$KV."+allowkv.Bucket+"."+key, record, patience); err == nil && strings.Contains(string(reply.Data), `"error"`) {
+			err = fmt.Errorf("%s", reply.Data)
+		}
+	}
+	if err != nil {
+		w.t.Errorf("put %s: %v", key, err)
+	}
+}
+
+func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
+
+// publish replaces the list.
+func (w *writer) publish(entries ...allowlist.Entry) {
+	w.t.Helper()
+	list, err := allowlist.NewList(entries)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	w.revision++
+	record, digest, err := allowlist.SealSnapshot(allowlist.Snapshot{
+		GatewayID: apitest.GatewayID, Epoch: 1, Revision: w.revision, Writer: "writer", PublishedAt: now(), Namespaces: list,
+		Source: allowlist.Source{Kind: allowlist.SourceLabel, Selector: "a=b", Version: "1"},
+	}, w.signer)
+	w.digest = digest
+	w.put(allowlist.SnapshotKey(apitest.GatewayID), record, err)
+	w.mu.Unlock()
+	w.vouch()
+}
+
+// vouch writes one heartbeat for the list; none when there is no list.
+func (w *writer) vouch() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.revision == 0 {
+		return
+	}
+	w.beat++
+	record, err := allowlist.SealHeartbeat(allowlist.Heartbeat{
+		GatewayID: apitest.GatewayID, Epoch: 1, Revision: w.revision, Digest: w.digest, Beat: w.beat, PublishedAt: now(), Writer: "writer",
+		Issued: time.Since(w.began).Truncate(time.Millisecond),
+		Proof:  allowlist.Proof{Kind: allowlist.ProofList}, TTL: 5 * time.Second,
+	}, w.signer)
+	w.put(allowlist.HeartbeatKey(apitest.GatewayID), record, err)
+}
+
+func authenticate(t *testing.T, c tokenauthv1.TokenAuthServiceClient, token string) (*tokenauthv1.AuthenticateResponse, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return c.Authenticate(ctx, &tokenauthv1.AuthenticateRequest{Credential: token, GatewayId: apitest.GatewayID, RequestId: "r-1"})
+}
+
+// TestOperatorMode: nothing is accepted, and the daemon is not ready, before the list is proven; then the list decides.
+func TestOperatorMode(t *testing.T) {
+	t.Parallel()
+	w := startWriter(t)
+	s := newSite(t, driverconf.ModeOperator)
+	settings := s.settings(driverconf.ModeOperator, w.tables())
+	d := s.start(settings)
+	c := s.client(d)
+	token := apitest.Valid(driverconf.ModeOperator).Token
+
+	_, err := authenticate(t, c, token)
+	if v, _ := verdict.FromError(err); status.Code(err) != codes.Unavailable || v.Reason != verdict.Unsynced || !v.Retryable() {
+		t.Errorf("before there is a list: %v", err)
+	}
+	eventually(t, "readiness says that the list is missing", func() bool {
+		code, text := d.get("/readyz")
+		return code == http.StatusServiceUnavailable && strings.Contains(text, "allowlist")
+	})
+
+	w.publish(apitest.Entry())
+	d.awaitReady()
+	eventually(t, "the bearer is accepted", func() bool {
+		resp, err := authenticate(t, c, token)
+		return err == nil && resp.GetRuntimeIdentity() == apitest.Identity(driverconf.ModeOperator) && resp.GetAllowlist().GetRevision() == 1
+	})
+	explained := run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", token))
+	if explained.code != 0 || !strings.Contains(explained.stdout, "granted") || !strings.Contains(explained.stdout, "still listed") {
+		t.Errorf("%+v", explained)
+	}
+
+	w.publish(allowlist.Entry{Name: apitest.Team, UID: "5e5e5e5e-0000-4000-8000-00000000dead"})
+	eventually(t, "an entry with another uid is refused", func() bool {
+		_, err := authenticate(t, c, token)
+		v, _ := verdict.FromError(err)
+		return v.Reason == verdict.NamespaceReplaced
+	})
+	w.publish()
+	eventually(t, "a namespace that has left the list is refused", func() bool {
+		_, err := authenticate(t, c, token)
+		v, _ := verdict.FromError(err)
+		return v.Reason == verdict.NotListed && status.Code(err) == codes.PermissionDenied && v.Allowlist.Revision == 3
+	})
+	if code := d.stop(); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, d.stderr.String())
+	}
+}
