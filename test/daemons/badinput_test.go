@@ -86,6 +86,9 @@ func kubeconfigWith(t *testing.T, path, credential string) string {
 	return write(t, "kubeconfig", strings.Join(lines, "\n"))
 }
 
+// publicKeys is the table that every reader of the allowlist needs.
+const publicKeys = "[portcullis.allowlist]\npublic_keys_file = \"/etc/portcullis/public.keys\"\n"
+
 func TestBadFilesGiveOneLine(t *testing.T) {
 	t.Parallel()
 	kubeconfig := account(t)
@@ -146,7 +149,7 @@ func TestBadFilesGiveOneLine(t *testing.T) {
 		"NATS is not named": {daemon: "nswatch", text: nswatchWith(t, "", kubeconfig), want: []string{"portcullis.nats"}},
 		"operator mode without NATS": {
 			daemon: "tokenauth",
-			text:   "[openshell.drivers.kubernetes]\nworkspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\n" + tokenauthWith(good.Cert, good.Key, good.CA, kubeconfig),
+			text:   "[openshell.drivers.kubernetes]\nworkspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\n" + publicKeys + tokenauthWith(good.Cert, good.Key, good.CA, kubeconfig),
 			want:   []string{"portcullis.nats.urls"},
 		},
 		"no socket":                      {daemon: "lifecycle", text: "[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\n" + kubernetesTable(kubeconfig), want: []string{"socket_path"}},
@@ -178,7 +181,7 @@ func TestConfigCheckKnowsWhatEndsTheStart(t *testing.T) {
 			"nswatch", strings.Replace(nswatchWith(t, "urls = [\"nats://127.0.0.1:4222\"]\n", "/kubeconfig"), `"operator"`, `"shared"`, 1), "gateway.toml:2): is shared",
 		},
 		"operator mode without NATS": {
-			"tokenauth", "[openshell.drivers.kubernetes]\nworkspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\n" + mesh, "portcullis.nats.urls: is not set",
+			"tokenauth", "[openshell.drivers.kubernetes]\nworkspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\n" + publicKeys + mesh, "portcullis.nats.urls: is not set",
 		},
 	}
 	for name, test := range tests {

@@ -59,15 +59,19 @@ func mesh(t *testing.T, ca *meshtest.CA, daemon, server, address string) *grpc.C
 func TestMeshServersKnowTheirCallers(t *testing.T) {
 	t.Parallel()
 	kubeconfig := account(t)
-	for daemon, call := range map[string]func(context.Context, *grpc.ClientConn) error{
-		"tokenauth": func(ctx context.Context, conn *grpc.ClientConn) error {
+	for daemon, c := range map[string]struct {
+		call func(context.Context, *grpc.ClientConn) error
+		// want is what the handler says to an empty request.
+		want codes.Code
+	}{
+		"tokenauth": {func(ctx context.Context, conn *grpc.ClientConn) error {
 			_, err := tokenauthv1.NewTokenAuthServiceClient(conn).Authenticate(ctx, &tokenauthv1.AuthenticateRequest{})
 			return err
-		},
-		"supervisorctl": func(ctx context.Context, conn *grpc.ClientConn) error {
+		}, codes.InvalidArgument},
+		"supervisorctl": {func(ctx context.Context, conn *grpc.ClientConn) error {
 			_, err := supervisorv1.NewSupervisorServiceClient(conn).Status(ctx, &supervisorv1.StatusRequest{})
 			return err
-		},
+		}, codes.Unimplemented},
 	} {
 		t.Run(daemon, func(t *testing.T) {
 			t.Parallel()
@@ -81,8 +85,8 @@ func TestMeshServersKnowTheirCallers(t *testing.T) {
 			defer cancel()
 
 			friend := mesh(t, ca, "lifecycle", daemon, address)
-			if err := call(ctx, friend); status.Code(err) != codes.Unimplemented {
-				t.Errorf("lifecycle gets %v, want the handler's UNIMPLEMENTED", err)
+			if err := c.call(ctx, friend); status.Code(err) != c.want {
+				t.Errorf("lifecycle gets %v, want the handler's %s", err, c.want)
 			}
 			cluster.Eventually(t, "health is SERVING", func(ctx context.Context) error {
 				resp, err := healthpb.NewHealthClient(friend).Check(ctx, &healthpb.HealthCheckRequest{})
@@ -91,12 +95,12 @@ func TestMeshServersKnowTheirCallers(t *testing.T) {
 				}
 				return err
 			})
-			err := call(ctx, mesh(t, ca, "nswatch", daemon, address))
+			err := c.call(ctx, mesh(t, ca, "nswatch", daemon, address))
 			decision, explained := verdict.FromError(err)
 			if status.Code(err) != codes.PermissionDenied || !explained || decision.Reason != verdict.CallerNotAuthorized {
 				t.Errorf("nswatch gets %v (%+v), want PERMISSION_DENIED with reason %s", err, decision, verdict.CallerNotAuthorized)
 			}
-			if err := call(ctx, mesh(t, meshtest.NewCA(t), "lifecycle", daemon, address)); status.Code(err) != codes.Unavailable {
+			if err := c.call(ctx, mesh(t, meshtest.NewCA(t), "lifecycle", daemon, address)); status.Code(err) != codes.Unavailable {
 				t.Errorf("another mesh's lifecycle gets %v, want no connection", err)
 			}
 			p.stop()
