@@ -111,6 +111,11 @@ bench-allowlist: ## Measure the allowlist, from the label to the answer; prints 
 	$(KUBE) run controlplane -- env -u KUBECONFIG go test -run '^$$' -bench 'Allowlist|LeaderKilled' -benchtime 1x -timeout 60m ./test/bench
 	go test -run '^$$' -bench 'Check' -benchmem ./shared/allowlist ./shared/allowkv
 
+.PHONY: bench-tokenauth
+bench-tokenauth: ## Measure token authentication beside bare API calls; prints a table, takes about two minutes.
+	$(KUBE) build controlplane
+	$(KUBE) run controlplane -- env -u KUBECONFIG go test -run '^$$' -bench Tokenauth -benchtime 1x -timeout 60m ./test/bench
+
 .PHONY: clean
 clean: ## Stop the test clusters and remove what was built here; caches stay.
 	$(KUBE) down controlplane
