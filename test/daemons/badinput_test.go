@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc/meshtest"
+	"github.com/portcullis-mesh/portcullis/test/program"
 )
 
 // shortDir is a directory whose path leaves room for a Unix socket's.
@@ -27,9 +28,9 @@ func shortDir(t *testing.T) string {
 func fails(t *testing.T, daemon, text string, args []string, want ...string) {
 	t.Helper()
 	if text != "" {
-		args = append([]string{"--config", settings(t, text)}, args...)
+		args = append([]string{"--config", program.Settings(t, text)}, args...)
 	}
-	cmd := command(t, daemon, args...)
+	cmd := program.Command(t, daemon, args...)
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -187,7 +188,7 @@ func TestConfigCheckKnowsWhatEndsTheStart(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fails(t, test.daemon, "", []string{"config", "check", "--config", settings(t, test.text)}, test.want)
+			fails(t, test.daemon, "", []string{"config", "check", "--config", program.Settings(t, test.text)}, test.want)
 		})
 	}
 }
@@ -201,7 +202,7 @@ func TestConfigCheck(t *testing.T) {
 				"workspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\n" +
 				"[portcullis.nswatch]\nsigning_key_file = \"/etc/portcullis/signing.key\"\n[portcullis.allowlist]\npublic_keys_file = \"/etc/portcullis/public.keys\"\n" +
 				"[portcullis.mesh]\nallow_plaintext_loopback = true\n[portcullis.nats]\nurls = [\"nats://127.0.0.1:4222\"]\n"
-			out, err := command(t, daemon, "config", "check", "--config", settings(t, text)).CombinedOutput()
+			out, err := program.Command(t, daemon, "config", "check", "--config", program.Settings(t, text)).CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v:\n%s", err, out)
 			}
@@ -226,7 +227,7 @@ func TestSettingsInTheReadmeAreValid(t *testing.T) {
 		t.Fatal("the README shows no settings")
 	}
 	for _, daemon := range []string{"lifecycle", "nswatch", "supervisorctl", "tokenauth"} {
-		if out, err := command(t, daemon, "config", "check", "--config", settings(t, example)).CombinedOutput(); err != nil {
+		if out, err := program.Command(t, daemon, "config", "check", "--config", program.Settings(t, example)).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v:\n%s", daemon, err, out)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/udsock"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
+	"github.com/portcullis-mesh/portcullis/test/program"
 )
 
 // account is a ServiceAccount without any rights of its own: no daemon but nswatch needs one to be
@@ -77,11 +78,11 @@ func TestMeshServersKnowTheirCallers(t *testing.T) {
 			t.Parallel()
 			ca := meshtest.NewCA(t)
 			files := meshtest.NewFiles(t, ca, daemon)
-			p := start(t, daemon, fmt.Sprintf("[portcullis.%s]\nhttp_address = \"127.0.0.1:0\"\nlisten_address = \"127.0.0.1:0\"\n"+
+			p := program.Start(t, daemon, fmt.Sprintf("[portcullis.%s]\nhttp_address = \"127.0.0.1:0\"\nlisten_address = \"127.0.0.1:0\"\n"+
 				"[portcullis.mesh]\ncert_file = %q\nkey_file = %q\nca_file = %q\n", daemon, files.Cert, files.Key, files.CA)+kubernetesTable(kubeconfig))
-			p.awaitReady()
-			address := p.logged("serving the mesh", "address")
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			p.AwaitReady()
+			address := p.Logged("serving the mesh", "address")
+			ctx, cancel := context.WithTimeout(t.Context(), program.Limit)
 			defer cancel()
 
 			friend := mesh(t, ca, "lifecycle", daemon, address)
@@ -103,7 +104,7 @@ func TestMeshServersKnowTheirCallers(t *testing.T) {
 			if err := c.call(ctx, mesh(t, meshtest.NewCA(t), "lifecycle", daemon, address)); status.Code(err) != codes.Unavailable {
 				t.Errorf("another mesh's lifecycle gets %v, want no connection", err)
 			}
-			p.stop()
+			p.Stop()
 		})
 	}
 }
@@ -114,10 +115,10 @@ func TestLifecycleServesThePrivateSocket(t *testing.T) {
 	path := filepath.Join(shortDir(t), "driver", "driver.sock")
 	text := fmt.Sprintf("[openshell.drivers.kubernetes]\nsocket_path = %q\n[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\n", path) +
 		kubernetesTable(kubeconfig)
-	p := start(t, "lifecycle", text)
-	p.awaitReady()
+	p := program.Start(t, "lifecycle", text)
+	p.AwaitReady()
 
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), program.Limit)
 	defer cancel()
 	conn, err := udsock.NewClient(path)
 	if err != nil {
@@ -146,17 +147,17 @@ func TestLifecycleServesThePrivateSocket(t *testing.T) {
 	}
 
 	fails(t, "lifecycle", text, nil, filepath.Dir(path), "another driver") // a second one must not take the socket over
-	p.awaitReady()
-	p.stop()
+	p.AwaitReady()
+	p.Stop()
 
-	legacy := start(t, "lifecycle", fmt.Sprintf("[openshell.drivers.kubernetes]\nsocket_path = %q\n"+
+	legacy := program.Start(t, "lifecycle", fmt.Sprintf("[openshell.drivers.kubernetes]\nsocket_path = %q\n"+
 		"[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\nallow_legacy_gateway = true\n", path)+kubernetesTable(kubeconfig))
-	legacy.awaitReady()
+	legacy.AwaitReady()
 	cluster.Eventually(t, "the removed method answers an older gateway", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		return conn.Invoke(ctx, contract.OpenShell.FullMethod("GetGatewayListenerRequirements"),
 			&computev1.GetGatewayListenerRequirementsRequest{}, &computev1.GetGatewayListenerRequirementsResponse{})
 	})
-	legacy.stop()
+	legacy.Stop()
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/installation"
-	processes "github.com/portcullis-mesh/portcullis/test/program"
+	"github.com/portcullis-mesh/portcullis/test/program"
 )
 
 // keyPair is a signing key and its public key, in files.
@@ -49,24 +49,24 @@ func TestNswatchWaitsForNATSAndTheBucket(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
 	i := installation.New(t, cluster.Start(t, cluster.ControlPlane), server.URL())
-	p := start(t, "nswatch", i.Settings(""))
-	p.awaitNotReady("[-] nats: ")
+	p := program.Start(t, "nswatch", i.Settings(""))
+	p.AwaitNotReady("[-] nats: ")
 	server.Start()
-	p.awaitNotReady("[-] bucket: bucket portcullis_allowlist does not exist: run nswatch allowlist bootstrap")
+	p.AwaitNotReady("[-] bucket: bucket portcullis_allowlist does not exist: run nswatch allowlist bootstrap")
 	bootstrap(t, i)
-	p.awaitReady()
+	p.AwaitReady()
 	server.Stop()
-	p.awaitNotReady("[-] nats: ")
+	p.AwaitNotReady("[-] nats: ")
 	server.Start()
-	p.awaitReady()
-	p.stop()
+	p.AwaitReady()
+	p.Stop()
 }
 
 // bootstrap makes the bucket with the command that people use.
 func bootstrap(t *testing.T, i *installation.Installation) {
 	t.Helper()
-	maker := settings(t, fmt.Sprintf("[portcullis.nats]\nurls = [%q]\n", i.URLs[0]))
-	if out, err := command(t, "nswatch", "allowlist", "bootstrap", "--config", maker).CombinedOutput(); err != nil {
+	maker := program.Settings(t, fmt.Sprintf("[portcullis.nats]\nurls = [%q]\n", i.URLs[0]))
+	if out, err := program.Command(t, "nswatch", "allowlist", "bootstrap", "--config", maker).CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 }
@@ -74,14 +74,14 @@ func bootstrap(t *testing.T, i *installation.Installation) {
 // reads is a settings file that is enough to look at the list.
 func reads(t *testing.T, i *installation.Installation) string {
 	t.Helper()
-	return settings(t, fmt.Sprintf("[openshell.drivers.kubernetes]\ngateway_id = %q\n[portcullis.nats]\nurls = [%q]\n[portcullis.allowlist]\npublic_keys_file = %q\n",
+	return program.Settings(t, fmt.Sprintf("[openshell.drivers.kubernetes]\ngateway_id = %q\n[portcullis.nats]\nurls = [%q]\n[portcullis.allowlist]\npublic_keys_file = %q\n",
 		i.GatewayID, i.URLs[0], i.PublicKeysFile()))
 }
 
 func awaitVerified(t *testing.T, file, want string) {
 	t.Helper()
 	cluster.Eventually(t, "the allowlist verifies: "+want, func(context.Context) error {
-		out, err := command(t, "nswatch", "allowlist", "verify", "--config", file).CombinedOutput()
+		out, err := program.Command(t, "nswatch", "allowlist", "verify", "--config", file).CombinedOutput()
 		if err == nil && !strings.Contains(string(out), want) {
 			err = errors.New("another list")
 		}
@@ -100,17 +100,17 @@ func TestNswatchHostsNATS(t *testing.T) {
 	i.File = write(t, "namespaces.json", `["team","build"]`)
 	external := fmt.Sprintf("urls = [%q]\n", i.URLs[0])
 	text := strings.Replace(i.Settings(""), external, embedded(filepath.Join(dir, "store"), address), 1)
-	p := start(t, "nswatch", text)
-	p.awaitReady()
+	p := program.Start(t, "nswatch", text)
+	p.AwaitReady()
 	awaitVerified(t, reads(t, i), "2 namespaces")
-	p.stop()
+	p.Stop()
 	if err := os.WriteFile(i.File, []byte(`["team"]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	again := start(t, "nswatch", text)
-	again.awaitReady()
+	again := program.Start(t, "nswatch", text)
+	again.AwaitReady()
 	awaitVerified(t, reads(t, i), "1 namespace,")
-	again.stop()
+	again.Stop()
 }
 
 // TestReplayE07: a replica that stands by is as ready as the one that leads, so that a rollout does not wait for it.
@@ -119,9 +119,9 @@ func TestReplayE07(t *testing.T) {
 	server := natstest.Start(t)
 	i := installation.New(t, cluster.Start(t, cluster.ControlPlane), server.URL())
 	bootstrap(t, i)
-	leader := processes.Start(t, "nswatch", i.Settings(""))
+	leader := program.Start(t, "nswatch", i.Settings(""))
 	leader.AwaitMetric(1, "portcullis_nswatch_leading")
-	standby := processes.Start(t, "nswatch", i.Settings(""))
+	standby := program.Start(t, "nswatch", i.Settings(""))
 	standby.AwaitReady()
 	leader.AwaitReady()
 	leading, err := standby.Metric(t.Context(), "portcullis_nswatch_leading")
