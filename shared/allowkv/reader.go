@@ -219,7 +219,7 @@ func advice(reason verdict.Reason) string {
 	case verdict.Stale:
 		return "no heartbeat came in time: look whether nswatch has a leader that can read its source, and at NATS"
 	case verdict.Withdrawn:
-		return "nswatch withdrew it, or a key was deleted or has expired: look at the log of nswatch"
+		return "nswatch withdrew it, or somebody deleted a key: look at the log of nswatch and at who can write to the bucket"
 	case verdict.Invalid:
 		return "a record does not verify: compare the public keys with nswatch's key, then look for who else writes to the bucket"
 	case verdict.Forked:

@@ -29,10 +29,10 @@
 //   - W1: every [Write] is a compare-and-set. A conflict or a doubtful outcome is followed by a [Look]; what is found
 //     is verified before anything else is written.
 //   - W2: records are judged by the public keys of now (Rekeyed), so that a successor with a new key is taken for one;
-//     a writer whose own key is gone ends its term. The epoch is higher than every verified one that was found, and at least the wall clock in milliseconds.
-//     Look, list afresh, fencing write, and only when that is acknowledged, beats. A verified record of a higher epoch
-//     ends the term, and so does one of the same epoch by another writer. What does not verify is reported and
-//     overwritten.
+//     a writer whose own key is gone ends its term. The epoch is higher than every verified one that was found, and at
+//     least the wall clock in milliseconds. Look, list afresh, fencing write, and only when that is acknowledged, beats.
+//     A verified record of a higher epoch ends the term, and so does one of the same epoch by another writer. What does
+//     not verify is reported and overwritten.
 //   - W3: a revision is a change. The same list is stored again byte for byte when the broker lost it. The number of a
 //     write whose outcome was in doubt is not given to another list, because a reader may have seen it; numbers may
 //     therefore be left out, and never mean two things.

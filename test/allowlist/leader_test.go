@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -164,6 +165,8 @@ func TestKeyRotated(t *testing.T) {
 func stays(t *testing.T, r *installation.Reader, namespace string) (end func()) {
 	t.Helper()
 	stop, refused := make(chan struct{}), make(chan string, 1)
+	halt := sync.OnceFunc(func() { close(stop) })
+	t.Cleanup(halt)
 	go func() {
 		defer close(refused)
 		for tick := time.NewTicker(2 * time.Millisecond); ; {
@@ -181,7 +184,7 @@ func stays(t *testing.T, r *installation.Reader, namespace string) (end func()) 
 	}()
 	return func() {
 		t.Helper()
-		close(stop)
+		halt()
 		if answer, closed := <-refused; closed {
 			t.Fatalf("the gate was closed for a moment: %s", answer)
 		}
