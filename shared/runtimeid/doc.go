@@ -10,5 +10,6 @@
 //   - A start compares namespace and sandbox uid and nothing else ([Identity.SameSandbox]): the supervisor is a new Pod each
 //     time. Authentication compares all of it, with ==.
 //
-// Callers: tokenauth and supervisorctl make identities, lifecycle reads the one that the gateway expects.
+// The caller today is tokenauth, which makes the identity of a bearer. Parse and SameSandbox are for who compares it with the one
+// that the gateway has stored.
 package runtimeid

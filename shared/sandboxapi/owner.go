@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Owner is the Sandbox that a Pod belongs to, as the Pod says.
 type Owner struct {
 	// Version through which the Sandbox is to be read.
 	Version Version
-	// Name and UID are not empty.
+	// Name is one that a Sandbox can have, a DNS-1123 subdomain; UID is not empty.
 	Name, UID string
 	// Controller is true on the Pod that the Agent Sandbox controller made, and false on the supervisor Pod (contract 7.1).
 	Controller bool
@@ -25,6 +26,8 @@ var (
 	ErrManyOwners = errors.New("more than one owner is a Sandbox")
 	// ErrOwnerIncomplete: the reference has no name or no uid.
 	ErrOwnerIncomplete = errors.New("the owning Sandbox has no name or no uid")
+	// ErrOwnerName: no object can have the name in the reference, which whoever makes the Pod writes and nobody checks.
+	ErrOwnerName = errors.New("the owning Sandbox has a name that no object can have")
 )
 
 // OwnerOf finds the one owner with kind Sandbox and a known version of our group (contract 6.1 step 14). Owners of other
@@ -48,6 +51,8 @@ func OwnerOf(references []metav1.OwnerReference) (Owner, error) {
 		return Owner{}, fmt.Errorf("%w: %d are", ErrManyOwners, len(found))
 	case found[0].Name == "" || found[0].UID == "":
 		return Owner{}, ErrOwnerIncomplete
+	case len(validation.IsDNS1123Subdomain(found[0].Name)) > 0:
+		return Owner{}, ErrOwnerName
 	}
 	return found[0], nil
 }

@@ -1,7 +1,6 @@
 package sandboxapi
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -48,6 +46,7 @@ func reference(edit func(*metav1.OwnerReference)) metav1.OwnerReference {
 func TestOwnerOf(t *testing.T) {
 	ours := reference(func(*metav1.OwnerReference) {})
 	yes, no := true, false
+	longest := strings.Repeat("a", 253)
 	edited := func(edit func(*metav1.OwnerReference)) []metav1.OwnerReference {
 		return []metav1.OwnerReference{reference(edit)}
 	}
@@ -76,6 +75,13 @@ func TestOwnerOf(t *testing.T) {
 		{"two, one of them incomplete", []metav1.OwnerReference{ours, reference(func(r *metav1.OwnerReference) { r.UID = "" })}, Owner{}, ErrManyOwners},
 		{"no name", edited(func(r *metav1.OwnerReference) { r.Name = "" }), Owner{}, ErrOwnerIncomplete},
 		{"no uid", edited(func(r *metav1.OwnerReference) { r.UID = "" }), Owner{}, ErrOwnerIncomplete},
+		{"a name with dots", edited(func(r *metav1.OwnerReference) { r.Name = "a.b" }), Owner{Version: V1beta1, Name: "a.b", UID: "uid-1"}, nil},
+		{"the longest name", edited(func(r *metav1.OwnerReference) { r.Name = longest }), Owner{Version: V1beta1, Name: longest, UID: "uid-1"}, nil},
+		{"a name that is too long", edited(func(r *metav1.OwnerReference) { r.Name = longest + "a" }), Owner{}, ErrOwnerName},
+		{"a name that is a path", edited(func(r *metav1.OwnerReference) { r.Name = "a/b" }), Owner{}, ErrOwnerName},
+		{"a name that leads upwards", edited(func(r *metav1.OwnerReference) { r.Name = ".." }), Owner{}, ErrOwnerName},
+		{"a name with a capital", edited(func(r *metav1.OwnerReference) { r.Name = "Box" }), Owner{}, ErrOwnerName},
+		{"a name with a line end", edited(func(r *metav1.OwnerReference) { r.Name = "box\n" }), Owner{}, ErrOwnerName},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := OwnerOf(c.refs)
@@ -86,69 +92,8 @@ func TestOwnerOf(t *testing.T) {
 	}
 }
 
-const object = `{"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox", "metadata": {
-	"namespace": "team-a", "name": "box", "uid": "uid-1",
-	"labels": {"a": "1"}, "annotations": {"b": "2"}}}`
-
 func want(deleting bool) Sandbox {
 	return Sandbox{Namespace: "team-a", Name: "box", UID: "uid-1", Labels: map[string]string{"a": "1"}, Annotations: map[string]string{"b": "2"}, Deleting: deleting}
-}
-
-func decode(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	u := &unstructured.Unstructured{}
-	if err := json.Unmarshal([]byte(text), &u.Object); err != nil {
-		t.Fatal(err)
-	}
-	return u
-}
-
-func TestFromUnstructured(t *testing.T) {
-	edit := func(from, to string) string {
-		if !strings.Contains(object, from) {
-			t.Fatalf("the object has no %s", from)
-		}
-		return strings.Replace(object, from, to, 1)
-	}
-	read := []struct {
-		name, text string
-		want       func(*Sandbox)
-	}{
-		{"whole", object, func(*Sandbox) {}},
-		{"the older version", edit("v1beta1", "v1alpha1"), func(*Sandbox) {}},
-		{"no labels", edit(`"labels": {"a": "1"},`, ""), func(s *Sandbox) { s.Labels = nil }},
-		{"labels null", edit(`{"a": "1"}`, "null"), func(s *Sandbox) { s.Labels = nil }},
-		{"being deleted", edit(`"uid":`, `"deletionTimestamp": "2026-01-02T03:04:05Z", "uid":`), func(s *Sandbox) { s.Deleting = true }},
-		{"being deleted, at a time that does not parse", edit(`"uid":`, `"deletionTimestamp": "soon", "uid":`), func(s *Sandbox) { s.Deleting = true }},
-		{"being deleted, at no text", edit(`"uid":`, `"deletionTimestamp": 7, "uid":`), func(s *Sandbox) { s.Deleting = true }},
-		{"deletion null", edit(`"uid":`, `"deletionTimestamp": null, "uid":`), func(*Sandbox) {}},
-	}
-	for _, c := range read {
-		t.Run(c.name, func(t *testing.T) {
-			expected := want(false)
-			c.want(&expected)
-			got, err := FromUnstructured(decode(t, c.text))
-			if diff := cmp.Diff(expected, got); err != nil || diff != "" {
-				t.Errorf("error %v, difference:\n%s", err, diff)
-			}
-		})
-	}
-	for name, text := range map[string]string{
-		"another kind": edit(`"Sandbox"`, `"Pod"`), "another group": edit("agents.x-k8s.io/v1beta1", "v1"), "an unknown version": edit("v1beta1", "v2"),
-		"no uid": edit("uid-1", ""), "no name": edit("box", ""), "no namespace": edit("team-a", ""), "uid is a number": edit(`"uid-1"`, "7"),
-		"labels are a list": edit(`{"a": "1"}`, "[]"), "a label is a number": edit(`"1"`, "1"), "an annotation is null": edit(`"2"`, "null"),
-		"metadata is a text": `{"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox", "metadata": "x"}`,
-		"no metadata":        `{"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox"}`, "null": "null",
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got, err := FromUnstructured(decode(t, text)); err == nil || !cmp.Equal(got, Sandbox{}) {
-				t.Errorf("FromUnstructured = %+v, %v", got, err)
-			}
-		})
-	}
-	if _, err := FromUnstructured(nil); err == nil {
-		t.Error("nil was read")
-	}
 }
 
 func TestFromMetadata(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 type Decision struct {
 	// Reason of a refusal; empty in a grant.
 	Reason Reason
-	// Step is the first check that failed, for example "tokenreview.audience".
+	// Step is the first check that failed, for example "review.audience".
 	Step string
 	// Explanation is for the operator.
 	Explanation string

@@ -83,6 +83,8 @@ func TestWithCode(t *testing.T) {
 		{"denied may not look unknown", NotListed, codes.Unavailable, codes.PermissionDenied},
 		{"unknown may use another code of unknown", Stale, codes.Internal, codes.Internal},
 		{"unknown may not look denied", Stale, codes.FailedPrecondition, codes.Unavailable},
+		{"an answer may not look as if nobody had looked", NotListed, codes.ResourceExhausted, codes.PermissionDenied},
+		{"nobody has looked, so it may not look denied", TooManyCalls, codes.PermissionDenied, codes.ResourceExhausted},
 		{"a refusal may not look granted", NotListed, codes.OK, codes.PermissionDenied},
 		{"unregistered reason is unknown", "brand_new", codes.PermissionDenied, codes.Internal},
 	}

@@ -10,6 +10,7 @@
 // in a portcullis.verdict.v1.Refusal; SafeErr carries the code and the message only and is what the
 // gateway gets. Neither text may hold a secret.
 //
-// The package is pure: no I/O, no clock, no logger. The allowlist reader, tokenauth, supervisorctl
-// and the RPC layer make decisions; lifecycle reads them and answers the gateway.
+// The package is pure: no I/O, no clock, no logger. The allowlist reader, tokenauth and the RPC layer
+// make decisions, package audit keeps them; any daemon of the mesh that calls another can read them back
+// with FromError.
 package verdict

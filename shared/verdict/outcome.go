@@ -28,14 +28,15 @@ func (o Outcome) String() string {
 
 // ClassOf returns the outcome that a gRPC code stands for: codes that say something about the
 // request are Denied, codes that say something about the server or the way to it are Unknown, OK is
-// Granted. A code from outside gRPC's list is Unknown, and so is UNIMPLEMENTED, which no refusal of ours
-// may have: the gateway takes it for success of EnsureWorkspace and DeleteWorkspace (contract 2.6).
+// Granted. RESOURCE_EXHAUSTED is Unknown: whoever has no room for a request has not looked at it. A code
+// from outside gRPC's list is Unknown, and so is UNIMPLEMENTED, which no refusal of ours may have: the
+// gateway takes it for success of EnsureWorkspace and DeleteWorkspace (contract 2.6).
 func ClassOf(code codes.Code) Outcome {
 	switch code {
 	case codes.OK:
 		return Granted
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied,
-		codes.Unauthenticated, codes.ResourceExhausted, codes.FailedPrecondition, codes.OutOfRange:
+		codes.Unauthenticated, codes.FailedPrecondition, codes.OutOfRange:
 		return Denied
 	default:
 		return Unknown

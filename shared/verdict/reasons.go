@@ -81,7 +81,7 @@ var meshSpecs = [...]Spec{
 		Message: "the caller may not use this method",
 	},
 	{
-		Reason: TooManyCalls, Outcome: Denied, Code: codes.ResourceExhausted, Retryable: true,
+		Reason: TooManyCalls, Outcome: Unknown, Code: codes.ResourceExhausted, Retryable: true,
 		Doc:     "The daemon works on as many calls as max_concurrent or max_concurrent_per_caller allows; nothing was looked at.",
 		Message: "too many calls are in progress",
 	},

@@ -11,6 +11,8 @@ const (
 	CredentialTooLarge Reason = "credential_too_large" //nolint:gosec // the name of a reason, not a credential
 	// OtherGateway: the request is for a gateway that this daemon is not configured for.
 	OtherGateway Reason = "other_gateway"
+	// CredentialMalformed: the credential holds what no token of the cluster does.
+	CredentialMalformed Reason = "credential_malformed" //nolint:gosec // the name of a reason, not a credential
 	// NotAsked: a decision was made before everything it needs was asked for.
 	NotAsked Reason = "not_asked"
 
@@ -37,6 +39,8 @@ const (
 	NamespaceNotFound Reason = "namespace_not_found"
 	// NamespaceReplaced: the namespace has not the uid that the allowlist names.
 	NamespaceReplaced Reason = "namespace_replaced"
+	// NamespaceNotOwned: the labels of a managed namespace do not say that it is this gateway's.
+	NamespaceNotOwned Reason = "namespace_not_owned"
 	// NamespaceTerminating: the namespace is being deleted.
 	NamespaceTerminating Reason = "namespace_terminating"
 
@@ -69,6 +73,8 @@ const (
 	SandboxIDMismatch Reason = "sandbox_id_mismatch"
 	// SandboxTerminating: the Sandbox is being deleted.
 	SandboxTerminating Reason = "sandbox_terminating"
+	// SandboxNotManaged: the Sandbox is not labelled as OpenShell's.
+	SandboxNotManaged Reason = "sandbox_not_managed"
 	// SandboxOtherGateway: the Sandbox is not labelled as this gateway's.
 	SandboxOtherGateway Reason = "sandbox_other_gateway"
 	// SandboxOtherNamespace: the Sandbox's workspace does not live in its namespace.
@@ -103,6 +109,11 @@ var bearerSpecs = [...]Spec{
 		Message: "the request is for another gateway",
 	},
 	{
+		Reason: CredentialMalformed, Outcome: Denied, Code: codes.Unauthenticated,
+		Doc:     "The credential holds a space, a control character or a byte beyond ASCII: it is no token, or not a token alone.",
+		Message: sayNotAccepted,
+	},
+	{
 		Reason: NotAsked, Outcome: Unknown, Code: codes.Internal,
 		Doc:     "The decision was ended before the cluster or the allowlist was asked: a defect in the daemon that refused.",
 		Message: sayNotChecked,
@@ -119,7 +130,7 @@ var bearerSpecs = [...]Spec{
 	},
 	{
 		Reason: CredentialNotAccepted, Outcome: Denied, Code: codes.Unauthenticated,
-		Doc:     "The API server does not authenticate the credential: it is no token of this cluster, expired, or bound to an object that is gone.",
+		Doc:     "The API server does not authenticate the credential: it is no token of this cluster, expired, or bound to an object that is gone; or the API server could not check it, which it answers in the same way.",
 		Message: sayNotAccepted,
 	},
 	{
@@ -144,7 +155,7 @@ var bearerSpecs = [...]Spec{
 	},
 	{
 		Reason: NotPodBound, Outcome: Denied, Code: codes.PermissionDenied,
-		Doc:     "The token is not bound to one Pod by name and uid.",
+		Doc:     "The token is not bound to one Pod by uid and by a name that the cluster takes.",
 		Message: sayNotAccepted,
 	},
 	{
@@ -154,12 +165,17 @@ var bearerSpecs = [...]Spec{
 	},
 	{
 		Reason: NamespaceNotFound, Outcome: Denied, Code: codes.PermissionDenied,
-		Doc:     "The namespace is listed and does not exist any more.",
+		Doc:     "The namespace does not exist: it was deleted while it was still listed, or while the call ran.",
 		Message: sayNamespaceNotAccepted,
 	},
 	{
 		Reason: NamespaceReplaced, Outcome: Denied, Code: codes.PermissionDenied,
 		Doc:     "The namespace has another uid than the one in the allowlist: it was deleted and made anew.",
+		Message: sayNamespaceNotAccepted,
+	},
+	{
+		Reason: NamespaceNotOwned, Outcome: Denied, Code: codes.PermissionDenied,
+		Doc:     "The namespace begins with the gateway's prefix of managed mode, and its labels managed-by, gateway-id and sandbox-workspace do not say that it is the gateway's: it is that of another gateway whose id begins with ours, or was not made by a gateway.",
 		Message: sayNamespaceNotAccepted,
 	},
 	{
@@ -204,7 +220,7 @@ var bearerSpecs = [...]Spec{
 	},
 	{
 		Reason: PodOwnerInvalid, Outcome: Denied, Code: codes.PermissionDenied,
-		Doc:     "The Pod does not have exactly one owner that is a Sandbox with a name and a uid.",
+		Doc:     "The Pod does not have exactly one owner that is a Sandbox with a uid and a name that the cluster takes.",
 		Message: sayNotAccepted,
 	},
 	{
@@ -238,13 +254,18 @@ var bearerSpecs = [...]Spec{
 		Message: sayNotAccepted,
 	},
 	{
+		Reason: SandboxNotManaged, Outcome: Denied, Code: codes.PermissionDenied,
+		Doc:     "The Sandbox does not have the label managed-by with the value openshell, so it is none of OpenShell's.",
+		Message: sayNotAccepted,
+	},
+	{
 		Reason: SandboxOtherGateway, Outcome: Denied, Code: codes.PermissionDenied,
 		Doc:     "The gateway id label of the Sandbox is missing or names another gateway.",
 		Message: sayNotAccepted,
 	},
 	{
 		Reason: SandboxOtherNamespace, Outcome: Denied, Code: codes.PermissionDenied,
-		Doc:     "The workspace label of the Sandbox leads to another managed namespace: another gateway's prefix begins like ours.",
+		Doc:     "The workspace label of the Sandbox is missing, is no workspace, or leads to another managed namespace than the one that the Sandbox is in.",
 		Message: sayNotAccepted,
 	},
 	{

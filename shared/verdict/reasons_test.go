@@ -150,7 +150,7 @@ func TestCodesAreStable(t *testing.T) {
 		"unexplained internal unknown",
 		"mesh_caller_unidentified unauthenticated denied",
 		"mesh_caller_not_authorized permissiondenied denied",
-		"too_many_calls resourceexhausted denied",
+		"too_many_calls resourceexhausted unknown",
 		"call_ended deadlineexceeded unknown",
 		"not_listed permissiondenied denied",
 		"unsynced unavailable unknown",
@@ -162,6 +162,7 @@ func TestCodesAreStable(t *testing.T) {
 		"credential_missing invalidargument denied",
 		"credential_too_large invalidargument denied",
 		"other_gateway failedprecondition denied",
+		"credential_malformed unauthenticated denied",
 		"not_asked internal unknown",
 		"tokenreview_failed internal unknown",
 		"tokenreview_without_status internal unknown",
@@ -174,6 +175,7 @@ func TestCodesAreStable(t *testing.T) {
 		"namespace_lookup_failed internal unknown",
 		"namespace_not_found permissiondenied denied",
 		"namespace_replaced permissiondenied denied",
+		"namespace_not_owned permissiondenied denied",
 		"namespace_terminating permissiondenied denied",
 		"pod_lookup_failed internal unknown",
 		"pod_not_found permissiondenied denied",
@@ -189,6 +191,7 @@ func TestCodesAreStable(t *testing.T) {
 		"sandbox_replaced permissiondenied denied",
 		"sandbox_id_mismatch permissiondenied denied",
 		"sandbox_terminating permissiondenied denied",
+		"sandbox_not_managed permissiondenied denied",
 		"sandbox_other_gateway permissiondenied denied",
 		"sandbox_other_namespace permissiondenied denied",
 		"not_the_supervisor permissiondenied denied",
@@ -220,7 +223,7 @@ func TestClassesPartitionTheCodes(t *testing.T) {
 			t.Errorf("ClassOf(%v) = %v", code, ClassOf(code))
 		}
 	}
-	unknown := []codes.Code{codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.Aborted, codes.Internal, codes.Unavailable, codes.DataLoss, 99}
+	unknown := []codes.Code{codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted, codes.Internal, codes.Unavailable, codes.DataLoss, 99}
 	for _, code := range unknown {
 		if got := ClassOf(code); got != Unknown {
 			t.Errorf("ClassOf(%v) = %v, want unknown: the code says nothing about the request", code, got)

@@ -10,6 +10,6 @@
 //     of all pairs of gateway and workspace exactly one owns a labelled namespace.
 //   - The zero [Scheme] places nothing and owns nothing.
 //
-// The package is pure: values in, values out. Every daemon that reads or writes objects of sandboxes uses it: lifecycle,
-// supervisorctl and tokenauth.
+// The package is pure: values in, values out. It is for every daemon that reads or writes objects of sandboxes; the caller today
+// is tokenauth, which judges where a bearer lives and what its objects say.
 package workspace

@@ -43,14 +43,21 @@ type Server struct {
 	faults map[string]Fault
 	seen   []string
 	tokens []string
+	sent   map[string]int
 }
 
-// Start runs a server that knows world, until the test ends.
-func Start(t testing.TB, world *World) *Server {
+// HTTP1 makes a server that knows no HTTP/2, as some that stand before API servers; faults can take its connections over.
+func HTTP1(h *httptest.Server) { h.EnableHTTP2 = false }
+
+// Start runs a server that knows world, until the test ends. World changes by Change only.
+func Start(t testing.TB, world *World, change ...func(*httptest.Server)) *Server {
 	t.Helper()
-	s := &Server{dir: t.TempDir(), world: world, faults: map[string]Fault{}}
+	s := &Server{dir: t.TempDir(), world: world, faults: map[string]Fault{}, sent: map[string]int{}}
 	s.http = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.http.EnableHTTP2 = true
+	for _, c := range change {
+		c(s.http)
+	}
 	s.http.StartTLS()
 	t.Cleanup(s.http.Close)
 	replace(t, s.path("ca.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw}))
@@ -133,6 +140,13 @@ func (s *Server) Count(prefix string) int {
 	return n
 }
 
+// Sent is how many bytes the answers about a resource had, those of faults not counted.
+func (s *Server) Sent(resource string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent[resource]
+}
+
 // OwnTokens are the tokens with which the requests came.
 func (s *Server) OwnTokens() []string {
 	s.mu.Lock()
@@ -154,10 +168,18 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if fault != nil && fault(w, r) {
 		return
 	}
+	status, text := s.encoded(q, r, body)
+	send(w, status, text)
+}
+
+// encoded is the answer in JSON. It is made under the lock, since what it is made of may change as soon as the lock is free.
+func (s *Server) encoded(q object, r *http.Request, body []byte) (int, []byte) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	status, answer := s.answer(q, r, body)
-	s.mu.Unlock()
-	Write(w, status, answer)
+	text := encode(answer)
+	s.sent[q.resource] += len(text)
+	return status, text
 }
 
 // answer is what a real server says; the lock is held.
@@ -179,7 +201,7 @@ func (s *Server) answer(q object, r *http.Request, body []byte) (int, any) {
 	case r.URL.Query().Get("resourceVersion") != "":
 		return http.StatusBadRequest, Status(http.StatusBadRequest, metav1.StatusReasonBadRequest, "a live read has no resource version")
 	}
-	if found := s.world.find(q); found != nil {
+	if found := s.world.find(q, strings.Contains(r.Header.Get("Accept"), "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")); found != nil {
 		return http.StatusOK, found
 	}
 	status := Status(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", q.resource, q.name))
@@ -196,14 +218,20 @@ func Status(code int, reason metav1.StatusReason, message string) *metav1.Status
 }
 
 // Write sends an answer.
-func Write(w http.ResponseWriter, status int, answer any) {
+func Write(w http.ResponseWriter, status int, answer any) { send(w, status, encode(answer)) }
+
+func encode(answer any) []byte {
 	text, err := json.Marshal(answer)
 	if err != nil {
 		panic(err)
 	}
+	return text
+}
+
+func send(w http.ResponseWriter, status int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(text)
+	_, _ = w.Write(text) //nolint:gosec // JSON, for clients that are no browsers, in tests
 }
 
 // Fail is a fault that answers with an error.

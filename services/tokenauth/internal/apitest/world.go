@@ -54,6 +54,11 @@ type World struct {
 	Status authenticationv1.TokenReviewStatus
 	// Namespace, Pod and Sandbox are the objects.
 	Namespace, Pod, Sandbox *metav1.PartialObjectMetadata
+	// SpecBytes is how large the rest of each object is, beside its metadata.
+	SpecBytes int
+	// AsTheRealOneReads makes the review look at the first word of what it is given, as the real one does; otherwise tokens are
+	// compared as they are.
+	AsTheRealOneReads bool
 	// RefusedWith is the error of the review of another token; %s in it is the token, which no real server says.
 	RefusedWith string
 }
@@ -61,7 +66,7 @@ type World struct {
 // Valid is the world of the bearer that every check accepts.
 func Valid(mode driverconf.Mode) *World {
 	namespace := NamespaceIn(mode)
-	return &World{
+	w := &World{
 		Token:       Token(namespace, PodName, PodUID),
 		RefusedWith: "[invalid bearer token]",
 		Status: authenticationv1.TokenReviewStatus{
@@ -77,6 +82,12 @@ func Valid(mode driverconf.Mode) *World {
 		Pod:       pod(namespace),
 		Sandbox:   sandbox(namespace),
 	}
+	if mode == driverconf.ModeManaged {
+		w.Namespace.Labels = map[string]string{
+			"openshell.ai/managed-by": "openshell", "openshell.ai/gateway-id": GatewayID, "openshell.ai/sandbox-workspace": Team,
+		}
+	}
+	return w
 }
 
 func pod(namespace string) *metav1.PartialObjectMetadata {
@@ -92,7 +103,8 @@ func pod(namespace string) *metav1.PartialObjectMetadata {
 func sandbox(namespace string) *metav1.PartialObjectMetadata {
 	s := newObject("agents.x-k8s.io/v1beta1", "Sandbox", namespace, SandboxName, SandboxUID)
 	s.Labels = map[string]string{
-		"openshell.ai/sandbox-id": SandboxID, "openshell.ai/gateway-id": GatewayID, "openshell.ai/sandbox-workspace": Team,
+		"openshell.ai/managed-by": "openshell", "openshell.ai/sandbox-id": SandboxID, "openshell.ai/gateway-id": GatewayID,
+		"openshell.ai/sandbox-workspace": Team,
 	}
 	s.Annotations = map[string]string{"openshell.ai/sandbox-runtime-supervisor-uid": PodUID}
 	return s
@@ -116,34 +128,38 @@ func Token(namespace, podName, podUID string) string {
 }
 
 func (w *World) review(spec authenticationv1.TokenReviewSpec) authenticationv1.TokenReviewStatus {
-	if spec.Token != w.Token {
+	presented := spec.Token
+	if fields := strings.Fields(presented); w.AsTheRealOneReads && len(fields) > 0 {
+		presented = fields[0]
+	}
+	if presented != w.Token {
 		return authenticationv1.TokenReviewStatus{Error: strings.ReplaceAll(w.RefusedWith, "%s", spec.Token)}
 	}
 	return w.Status
 }
 
-func (w *World) find(q object) any {
+// find is the object that a request names, in the form that it asks for; nil when there is none.
+func (w *World) find(q object, onlyMetadata bool) any {
+	found := map[string]*metav1.PartialObjectMetadata{Namespaces: w.Namespace, Pods: w.Pod, Sandboxes: w.Sandbox}[q.resource]
 	switch {
-	case q.resource == Namespaces && named(w.Namespace, q):
-		return metadataOf(w.Namespace)
-	case q.resource == Pods && named(w.Pod, q):
-		return metadataOf(w.Pod)
-	case q.resource == Sandboxes && named(w.Sandbox, q) && w.Sandbox.APIVersion == q.group+"/"+q.version:
-		return w.Sandbox
-	default:
+	case found == nil || found.Name != q.name || found.Namespace != q.namespace:
 		return nil
+	case found.GroupVersionKind().Group != q.group || found.GroupVersionKind().Version != q.version:
+		return nil
+	case onlyMetadata:
+		out := *found
+		out.TypeMeta = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}
+		return &out
+	default:
+		return &whole{PartialObjectMetadata: *found, Spec: map[string]string{"text": strings.Repeat("x", w.SpecBytes)}}
 	}
 }
 
-func named(o *metav1.PartialObjectMetadata, q object) bool {
-	return o != nil && o.Name == q.name && o.Namespace == q.namespace
-}
+// whole is an object as it is for who does not ask for its metadata only.
+type whole struct {
+	metav1.PartialObjectMetadata `json:",inline"`
 
-// metadataOf is how an object looks to who asks for its metadata only.
-func metadataOf(o *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
-	out := o.DeepCopy()
-	out.TypeMeta = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}
-	return out
+	Spec map[string]string `json:"spec"`
 }
 
 // object is what a path names.

@@ -70,6 +70,7 @@ func breaches() []breach {
 		{step: "request.size", reason: verdict.CredentialTooLarge, name: "one byte too long", do: func(w *world) { w.bytes = 16385 }},
 		{step: "request.gateway", reason: verdict.OtherGateway, name: "another", do: func(w *world) { w.gateway = "a-b" }},
 		{step: "request.gateway", reason: verdict.OtherGateway, name: "none", do: func(w *world) { w.gateway = "" }},
+		{step: "request.alphabet", reason: verdict.CredentialMalformed, name: "odd bytes", do: func(w *world) { w.odd = true }},
 		{step: "review.answered", reason: verdict.ReviewFailed, name: "API error", do: func(w *world) { w.reviewIs = failed }},
 		{step: "review.answered", reason: verdict.NotAsked, name: "not asked", do: func(w *world) { w.reviewIs = unasked }},
 		{step: "review.status", reason: verdict.ReviewIncomplete, name: "no status", do: func(w *world) { w.reviewIs = missing }},
@@ -119,20 +120,39 @@ func namespaceBreaches() []breach {
 			list = append(list, breach{step: "review.pod", reason: verdict.NotPodBound, name: fmt.Sprintf("%q for %s", values, key), do: func(w *world) { extra(w, key, values...) }})
 		}
 	}
-	list = append(list, breach{step: "review.pod", reason: verdict.NotPodBound, name: "no extras", do: func(w *world) { w.review.User.Extra = nil }})
-	for _, b := range []breach{
-		{step: "namespace.found", reason: verdict.NotAsked, name: "not asked", do: func(w *world) { w.nsIs = unasked }},
-		{step: "namespace.found", reason: verdict.NamespaceLookupFailed, name: "API error", do: func(w *world) { w.nsIs = failed }},
-		{step: "namespace.found", reason: verdict.NamespaceNotFound, name: "absent", do: func(w *world) { w.nsIs = missing }},
-		{step: "namespace.found", reason: verdict.NamespaceLookupFailed, name: "another object", do: func(w *world) { w.namespace.Name = "b-d" }},
-		{step: "namespace.uid", reason: verdict.NamespaceReplaced, name: "another", do: func(w *world) { w.namespace.UID = "made-anew" }},
-		{step: "namespace.uid", reason: verdict.NamespaceReplaced, name: "none", do: func(w *world) { w.namespace.UID = "" }},
-		{step: "namespace.deletion", reason: verdict.NamespaceTerminating, name: "Terminating", do: func(w *world) { w.namespace.DeletionTimestamp = &deleted }},
-	} {
-		b.only = operator
-		list = append(list, b)
+	for _, name := range []string{"a/b", "..", "Supervisor", "os-supervisor-x\n", strings.Repeat("a", 254)} {
+		list = append(list, breach{step: "review.pod", reason: verdict.NotPodBound, name: fmt.Sprintf("no Pod's name %.10q", name), do: func(w *world) { extra(w, ExtraPodName, name) }})
 	}
-	return list
+	list = append(list, breach{step: "review.pod", reason: verdict.NotPodBound, name: "no extras", do: func(w *world) { w.review.User.Extra = nil }})
+	for _, mode := range []driverconf.Mode{managed, operator} {
+		for _, b := range []breach{
+			{step: "namespace.found", reason: verdict.NotAsked, name: "not asked", do: func(w *world) { w.nsIs = unasked }},
+			{step: "namespace.found", reason: verdict.NamespaceLookupFailed, name: "API error", do: func(w *world) { w.nsIs = failed }},
+			{step: "namespace.found", reason: verdict.NamespaceNotFound, name: "absent", do: func(w *world) { w.nsIs = missing }},
+			{step: "namespace.found", reason: verdict.NamespaceLookupFailed, name: "another object", do: func(w *world) { w.namespace.Name = "b-d" }},
+		} {
+			b.only = mode
+			list = append(list, b)
+		}
+	}
+	relabel := func(key, value string) func(*world) { return func(w *world) { w.namespace.Labels[key] = value } }
+	without := func(key string) func(*world) { return func(w *world) { delete(w.namespace.Labels, key) } }
+	return append(list,
+		breach{step: "namespace.uid", reason: verdict.NamespaceReplaced, name: "another", only: operator, do: func(w *world) { w.namespace.UID = "made-anew" }},
+		breach{step: "namespace.uid", reason: verdict.NamespaceReplaced, name: "none", only: operator, do: func(w *world) { w.namespace.UID = "" }},
+		breach{step: "namespace.owned", reason: verdict.NamespaceNotOwned, name: "no labels", only: managed, do: func(w *world) { w.namespace.Labels = nil }},
+		breach{step: "namespace.owned", reason: verdict.NamespaceNotOwned, name: "not managed", only: managed, do: without(workspace.LabelManagedBy)},
+		breach{step: "namespace.owned", reason: verdict.NamespaceNotOwned, name: "managed by another", only: managed, do: relabel(workspace.LabelManagedBy, "Openshell")},
+		breach{step: "namespace.owned", reason: verdict.NamespaceNotOwned, name: "of no gateway", only: managed, do: without(workspace.LabelGatewayID)},
+		breach{step: "namespace.owned", reason: verdict.NamespaceNotOwned, name: "of another workspace", only: managed, do: relabel(workspace.LabelSandboxWorkspace, "b-d")},
+		breach{step: "namespace.owned", reason: verdict.NamespaceNotOwned, name: "of no workspace", only: managed, do: without(workspace.LabelSandboxWorkspace)},
+		// What makes the name ambiguous: the Sandbox says that it is ours, and the namespace is workspace c of gateway a-b.
+		breach{step: "namespace.owned", reason: verdict.NamespaceNotOwned, name: "of gateway a-b", only: managed, do: func(w *world) {
+			w.namespace.Labels[workspace.LabelGatewayID], w.namespace.Labels[workspace.LabelSandboxWorkspace] = "a-b", "c"
+		}},
+		breach{step: "namespace.deletion", reason: verdict.NamespaceTerminating, name: "Terminating", only: managed, do: func(w *world) { w.namespace.DeletionTimestamp = &deleted }},
+		breach{step: "namespace.deletion", reason: verdict.NamespaceTerminating, name: "Terminating", only: operator, do: func(w *world) { w.namespace.DeletionTimestamp = &deleted }},
+	)
 }
 
 func podBreaches() []breach {
@@ -178,6 +198,7 @@ func podBreaches() []breach {
 		breach{step: "pod.owner", reason: verdict.PodOwnerInvalid, name: "another version", do: owner(func(r *metav1.OwnerReference) { r.APIVersion = "agents.x-k8s.io/v1" })},
 		breach{step: "pod.owner", reason: verdict.PodOwnerInvalid, name: "no name", do: owner(func(r *metav1.OwnerReference) { r.Name = "" })},
 		breach{step: "pod.owner", reason: verdict.PodOwnerInvalid, name: "no uid", do: owner(func(r *metav1.OwnerReference) { r.UID = "" })},
+		breach{step: "pod.owner", reason: verdict.PodOwnerInvalid, name: "a name that is a path", do: owner(func(r *metav1.OwnerReference) { r.Name = "a/b" })},
 		breach{step: "pod.owner", reason: verdict.PodOwnerInvalid, name: "two", do: func(w *world) { w.pod.OwnerReferences = append(w.pod.OwnerReferences, *w.owner()) }},
 		breach{step: "pod.controller", reason: verdict.PodOwnerController, name: "wrong for the role", do: func(w *world) {
 			wrong := w.role() == workspace.RoleSupervisor
@@ -215,6 +236,8 @@ func sandboxBreaches() []breach {
 			w.sandbox.Annotations[workspace.AnnotationSandboxID] = sandboxID
 		}},
 		{step: "sandbox.deletion", reason: verdict.SandboxTerminating, name: "terminating", do: func(w *world) { w.sandbox.Deleting = true }},
+		{step: "sandbox.managed", reason: verdict.SandboxNotManaged, name: "not labelled", do: without(workspace.LabelManagedBy)},
+		{step: "sandbox.managed", reason: verdict.SandboxNotManaged, name: "by another", do: label(workspace.LabelManagedBy, "another")},
 		{step: "sandbox.gateway", reason: verdict.SandboxOtherGateway, name: "another", do: label(workspace.LabelGatewayID, "a-b")},
 		{step: "sandbox.gateway", reason: verdict.SandboxOtherGateway, name: "none", do: without(workspace.LabelGatewayID)},
 		{step: "sandbox.gateway", reason: verdict.SandboxOtherGateway, name: "empty", do: label(workspace.LabelGatewayID, "")},
@@ -239,7 +262,7 @@ func sandboxBreaches() []breach {
 		{reason: verdict.NotAsked, name: "not asked", do: func(w *world) { w.again = allowlist.Answer{} }},
 		{reason: verdict.NotAsked, name: "asked about another", do: func(w *world) { w.again.Namespace = "b-d" }},
 		{reason: verdict.NamespaceReplaced, name: "another uid", do: func(w *world) { w.again.UID = "made-anew" }},
-		{reason: verdict.NamespaceReplaced, name: "no uid any more", do: func(w *world) { w.again.UID = "" }},
+		{reason: verdict.NamespaceReplaced, name: "another uid, where there was none", do: func(w *world) { w.list.UID, w.again.UID = "", "made-anew" }},
 	}
 	for _, reason := range []verdict.Reason{verdict.NotListed, verdict.Unsynced, verdict.Stale, verdict.Withdrawn, verdict.Invalid, verdict.Forked, verdict.Behind} {
 		again = append(again, breach{reason: reason, name: string(reason), do: func(w *world) { refusedBy(reason)(&w.again) }})

@@ -7,8 +7,9 @@
 //   - "No", "could not find out" and "not asked yet" are three different things: [Missing] or a value that does not match,
 //     [Failed], and the zero Lookup. All three refuse, each with its own reason.
 //   - A fact counts only for the question that it answers. What was read ahead, on the word of a token that nobody had
-//     verified, is an answer about the Pod that the token claims; it is not asked at all when the review names another.
-//   - The credential never comes in here, only its length; nothing that a caller is told says which check it failed beyond
+//     verified, is an answer about an object, by its name. Whether it was read for the Pod that the review names, uid and
+//     all, and lately enough, is the caller's to see to.
+//   - The credential never comes in here, only its length and whether it is printable; nothing that a caller is told says which check it failed beyond
 //     what contract 6.1 and 5.3 say.
 //
 // # Steps
@@ -16,17 +17,24 @@
 // [Steps] lists them. The 17 of the contract keep their order. What is added stands where it costs least and where nothing
 // is believed before it is proven:
 //
-//   - request.size and request.gateway judge the request alone, behind the contract's own look at it.
-//   - namespace.found, namespace.uid and namespace.deletion (operator mode) need a lookup, so they come behind the last of
-//     the steps that need only the review; and before the Pod, because an answer from a namespace that took over the name
-//     of a listed one is worth nothing. A list from a file names no uids: there is nothing to compare, and they are skipped.
+//   - request.size, request.gateway and request.alphabet judge the request alone, behind the contract's own look at it. The
+//     API server takes the first word of what it is given for the token, so without request.alphabet one token could be
+//     spelled in endless ways, and each would have another hash in the audit events.
+//   - namespace.found and namespace.deletion (managed and operator mode), namespace.uid (operator mode) and namespace.owned
+//     (managed mode) need a lookup, so they come behind the last of the steps that need only the review; and before the
+//     Pod, because an answer from a namespace that took over the name of a listed one, or that is another gateway's, is worth
+//     nothing. A list from a file names no uids, so there is nothing for namespace.uid to compare; the others stay.
+//     namespace.owned closes what step 8 leaves open: by its name alone, a namespace of the gateway a-b may be one of
+//     gateway a. namespace.deletion is behind both for the reason that pod.deletion is behind pod.uid.
 //   - pod.deletion stands behind pod.uid: it is about this Pod, and not about one that took its name. A Pod that is being
 //     deleted may finish what it does; a token is a new beginning, so it gets none (bug corpus T03).
 //   - pod.annotation, the two spellings of the sandbox id against each other, stands before pod.sandbox, which uses one.
+//   - review.pod and pod.owner also refuse names that no object can have: they would be asked for in vain for ever.
 //   - pod.controller is the second half of step 14, with a reason of its own.
-//   - sandbox.id is the second half of step 16; sandbox.deletion, sandbox.gateway and sandbox.workspace stand behind it for the
-//     reason that pod.deletion stands behind pod.uid. sandbox.workspace (managed mode) closes what step 8 leaves open: a
-//     gateway a accepts the names of the namespaces of a gateway a-b.
+//   - sandbox.id is the second half of step 16; sandbox.deletion, sandbox.managed, sandbox.gateway and sandbox.workspace stand
+//     behind it for the reason that pod.deletion stands behind pod.uid. sandbox.managed and sandbox.gateway are what the
+//     selectors of contract 4.5 demand. sandbox.workspace (managed mode) makes the namespace from the workspace that the
+//     Sandbox names, and so holds the Sandbox's labels against those of its namespace.
 //   - supervisor.recorded and supervisor.current stand behind pod.supervisor, because only a supervisor is recorded.
 //   - identity makes the answer, and namespace.listed.again asks the list once more: a namespace that was taken off it
 //     while the lookups ran is refused, on the newest word there is.
@@ -36,17 +44,17 @@
 // An evaluation that meets a question without an answer ends there, and [Result.Next] is the question. So a caller
 // evaluates, answers and evaluates again until Next is zero:
 //
-//	facts := authenticate.Facts{CredentialBytes: len(token), GatewayID: request.GetGatewayId()}
+//	facts := authenticate.Facts{CredentialBytes: len(token), CredentialPrintable: printable(token), GatewayID: request.GetGatewayId()}
 //	for {
 //		result := evaluator.Evaluate(&facts)
 //		if result.Final() {
 //			return result
 //		}
-//		answer(ctx, &facts, result.Next)
+//		answer(ctx, &facts, result)
 //	}
 //
 // and no step can be left out, nor asked for too early. Facts that are there before they are asked for cost nothing and are
 // used when their question comes. [Evaluator.Explain] is the same with the evidence of each step, for a person.
 //
-// The caller is tokenauth's server and its explain command.
+// The caller is package inquiry; package explanation shows what Explain found.
 package authenticate

@@ -51,9 +51,14 @@ func TestTheValidBearerIsGranted(t *testing.T) {
 			"with the longest credential":        func(w *world) { w.bytes = 16384 },
 			"with other extras":                  func(w *world) { extra(w, "authentication.kubernetes.io/node-name", "n1", "n2") },
 			"beside what other modes look at": func(w *world) {
-				if mode == driverconf.ModeOperator {
+				if mode != driverconf.ModeManaged {
 					w.sandbox.Labels[workspace.LabelSandboxWorkspace] = "another"
-				} else {
+					w.namespace.Labels = nil
+				}
+				if mode != driverconf.ModeOperator {
+					w.namespace.UID = "another"
+				}
+				if mode == driverconf.ModeShared {
 					w.nsIs = failed
 				}
 			},
@@ -67,13 +72,31 @@ func TestTheValidBearerIsGranted(t *testing.T) {
 	}
 }
 
-// A list from a file names no uids, so the live namespace is not asked for.
-func TestAListFromAFileIsNotCompared(t *testing.T) {
-	for _, h := range []how{unasked, found, missing, failed} {
+// A list from a file names no uids, so there is nothing to compare; that the namespace is there, and stays, matters no less.
+func TestAListFromAFile(t *testing.T) {
+	fromFile := func() *world {
 		w := valid(t, driverconf.ModeOperator)
-		w.list.UID, w.again.UID, w.nsIs, w.namespace.UID = "", "", h, "another"
-		mustGrant(t, w)
+		w.list.UID, w.again.UID, w.namespace.UID = "", "", "another"
+		return w
 	}
+	mustGrant(t, fromFile())
+	for _, b := range breachesIn(driverconf.ModeOperator) {
+		if b.step == "namespace.found" || b.step == "namespace.deletion" {
+			w := fromFile()
+			b.do(w)
+			mustRefuse(t, w, b)
+		}
+	}
+}
+
+// The source of the list may change while a call runs. Whichever answer names a uid, it must be that of the live namespace.
+func TestAListThatComesToNameUIDs(t *testing.T) {
+	w := valid(t, driverconf.ModeOperator)
+	w.list.UID = ""
+	mustGrant(t, w)
+	w = valid(t, driverconf.ModeOperator)
+	w.again.UID = ""
+	mustGrant(t, w)
 }
 
 // at is the place of a step in the order.
@@ -141,12 +164,13 @@ func TestEveryStepRefusesInItsPlace(t *testing.T) {
 	}
 }
 
-// The cases above notice when two neighbours change places, except where no facts can break both.
+// The cases above notice when two neighbours change places, except where no facts can break both: a credential is not empty
+// and too long, and no mode has both namespace.uid and namespace.owned.
 func TestTheCasesNoticeAnotherOrder(t *testing.T) {
 	for i := range len(steps) - 1 {
 		order := slices.Clone(steps[:])
 		order[i], order[i+1] = order[i+1], order[i]
-		if exclusive := steps[i].name == "request.credential"; noticed(t, order) == exclusive {
+		if exclusive := steps[i].name == "request.credential" || steps[i].name == "namespace.uid"; noticed(t, order) == exclusive {
 			t.Errorf("%s before %s: the cases notice it: %v", steps[i+1].name, steps[i].name, !exclusive)
 		}
 	}

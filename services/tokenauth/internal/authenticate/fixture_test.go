@@ -67,6 +67,7 @@ func policyIn(mode driverconf.Mode) Policy {
 type world struct {
 	mode    driverconf.Mode
 	bytes   int
+	odd     bool // the credential is not printable
 	gateway string
 
 	review                       authenticationv1.TokenReviewStatus
@@ -100,7 +101,7 @@ func valid(t testing.TB, mode driverconf.Mode) *world {
 				Extra: map[string]authenticationv1.ExtraValue{ExtraPodName: {podName}, ExtraPodUID: {podUID}},
 			},
 		},
-		namespace: metav1.ObjectMeta{Name: namespace, UID: namespaceUID},
+		namespace: metav1.ObjectMeta{Name: namespace, UID: namespaceUID, Labels: map[string]string{}},
 		pod: metav1.ObjectMeta{
 			Name: podName, Namespace: namespace, UID: podUID,
 			Annotations: map[string]string{"openshell.ai/sandbox-id": sandboxID},
@@ -121,6 +122,11 @@ func valid(t testing.TB, mode driverconf.Mode) *world {
 			Annotations: map[string]string{"openshell.ai/sandbox-runtime-supervisor-uid": podUID},
 		},
 	}
+	if mode == driverconf.ModeManaged {
+		w.namespace.Labels = map[string]string{
+			"openshell.ai/managed-by": "openshell", "openshell.ai/gateway-id": gatewayID, "openshell.ai/sandbox-workspace": team,
+		}
+	}
 	if mode == driverconf.ModeOperator {
 		w.list, w.again = listed(t), listed(t)
 		w.again.Age += time.Second
@@ -138,7 +144,7 @@ func (w *world) facts() *Facts {
 	pod, box := w.pod, w.sandbox
 	pod.Labels, pod.Annotations = maps.Clone(pod.Labels), maps.Clone(pod.Annotations)
 	return &Facts{
-		CredentialBytes: w.bytes, GatewayID: w.gateway, List: w.list, ListAgain: w.again,
+		CredentialBytes: w.bytes, CredentialPrintable: !w.odd, GatewayID: w.gateway, List: w.list, ListAgain: w.again,
 		Review:    look(w.reviewIs, Question{Subject: SubjectReview}, &w.review),
 		Namespace: look(w.nsIs, Question{Subject: SubjectNamespace, Namespace: namespace}, &w.namespace),
 		Pod:       look(w.podIs, Question{Subject: SubjectPod, Namespace: namespace, Name: podName}, &pod),

@@ -46,21 +46,28 @@ func (w *world) deserves() bool {
 		return false
 	}
 	o, s := owners[0], w.sandbox
-	sandbox := w.boxIs == found && (o.Controller == nil || !*o.Controller) && o.Name == boxName && s.Name == boxName && s.Namespace == namespace &&
+	sandbox := w.boxIs == found && s.Labels["openshell.ai/managed-by"] == "openshell" && (o.Controller == nil || !*o.Controller) && o.Name == boxName && s.Name == boxName && s.Namespace == namespace &&
 		o.APIVersion == "agents.x-k8s.io/"+string(w.version) && string(o.UID) == s.UID && s.UID != "" && s.Labels["openshell.ai/sandbox-id"] == id &&
 		!s.Deleting && s.Labels["openshell.ai/gateway-id"] == "a" &&
 		s.Annotations["openshell.ai/sandbox-runtime-supervisor-uid"] == string(w.pod.UID) &&
 		!strings.Contains(s.UID, "/") && !strings.Contains(string(w.pod.UID), "/")
-	mode := true
+	mode, live := true, w.nsIs == found && w.namespace.Name == namespace && w.namespace.DeletionTimestamp == nil
 	switch w.mode {
 	case driverconf.ModeShared:
 	case driverconf.ModeManaged:
-		mode = "openshell-a-"+s.Labels["openshell.ai/sandbox-workspace"] == namespace
+		// Made from the gateway and the workspace, the name is that of this namespace, by what the Sandbox says and by what the
+		// namespace itself says; and it says that it is ours.
+		n := w.namespace.Labels
+		mode = live && n["openshell.ai/managed-by"] == "openshell" &&
+			"openshell-"+n["openshell.ai/gateway-id"]+"-"+n["openshell.ai/sandbox-workspace"] == namespace && n["openshell.ai/gateway-id"] == "a" &&
+			"openshell-a-"+s.Labels["openshell.ai/sandbox-workspace"] == namespace
 	case driverconf.ModeOperator:
-		mode = w.list.Allowed() && w.again.Allowed() && w.list.Namespace == namespace && w.again.Namespace == namespace && w.list.UID == w.again.UID &&
-			(w.list.UID == "" || w.nsIs == found && w.namespace.Name == namespace && w.namespace.DeletionTimestamp == nil && string(w.namespace.UID) == w.list.UID)
+		mode = live
+		for _, a := range []allowlist.Answer{w.list, w.again} {
+			mode = mode && a.Allowed() && a.Namespace == namespace && (a.UID == "" || a.UID == string(w.namespace.UID))
+		}
 	}
-	return w.bytes > 0 && w.bytes <= 16384 && w.gateway == "a" && review && pod && sandbox && mode
+	return w.bytes > 0 && w.bytes <= 16384 && !w.odd && w.gateway == "a" && review && pod && sandbox && mode
 }
 
 // pick returns the first value mostly, and any of the others now and then.
@@ -77,7 +84,7 @@ func anyWorld(t *testing.T, r *rand.Rand) *world {
 	w := valid(t, mode)
 	pickHow := func() how { return pick(r, found, missing, failed, unasked) }
 	w.reviewIs, w.nsIs, w.podIs, w.boxIs = pickHow(), pickHow(), pickHow(), pickHow()
-	w.bytes, w.gateway = pick(r, 900, 0, 16385, -1), pick(r, "a", "", "b", "a-b")
+	w.bytes, w.odd, w.gateway = pick(r, 900, 0, 16385, -1), pick(r, false, true), pick(r, "a", "", "b", "a-b")
 	// Another uid or id is right when all who name it agree.
 	uid := pick(r, podUID, "uid-2", "", "a/b")
 	box := pick(r, boxUID, "uid-3", "", "c/d")
@@ -86,9 +93,20 @@ func anyWorld(t *testing.T, r *rand.Rand) *world {
 	w.review.Audiences = pick(r, []string{Audience}, nil, []string{"x", Audience}, []string{"x"}, []string{""})
 	w.review.User.Username = pick(r, w.review.User.Username, "", "system:serviceaccount:openshell-a-d:sandbox-runner", "system:serviceaccount:other:sandbox-runner",
 		"system:serviceaccount:"+namespaceIn(mode)+":default", w.review.User.Username+":")
-	extra(w, ExtraPodName, pick(r, []string{podName}, nil, []string{""}, []string{"other"}, []string{podName, podName})...)
+	extra(w, ExtraPodName, pick(r, []string{podName}, nil, []string{""}, []string{"other"}, []string{"a/b"}, []string{podName, podName})...)
 	extra(w, ExtraPodUID, pick(r, []string{uid}, nil, []string{""}, []string{podUID}, []string{uid, uid})...)
 	w.namespace.UID, w.namespace.Name = pick(r, w.namespace.UID, "uid-4", ""), pick(r, w.namespace.Name, "other", "")
+	if mode == driverconf.ModeManaged {
+		// Some are consistent in themselves: workspace c of gateway a-b has a namespace of this name.
+		owner, space := pick(r, "a", "a-b", ""), pick(r, team, "c", "d", "")
+		if r.IntN(20) == 0 {
+			owner, space = "a-b", "c"
+		}
+		w.namespace.Labels = map[string]string{
+			"openshell.ai/managed-by": pick(r, "openshell", "", "other"), "openshell.ai/gateway-id": owner, "openshell.ai/sandbox-workspace": space,
+		}
+		w.namespace.Labels = pick(r, w.namespace.Labels, nil)
+	}
 	w.pod.UID, w.pod.Name, w.pod.Namespace = types.UID(pick(r, uid, podUID, "uid-5")), pick(r, podName, "other"), pick(r, w.pod.Namespace, "other", "")
 	w.pod.Annotations = pick(r, map[string]string{"openshell.ai/sandbox-id": id}, nil, map[string]string{"openshell.io/sandbox-id": id},
 		map[string]string{"openshell.ai/sandbox-id": id, "openshell.io/sandbox-id": id}, map[string]string{"openshell.ai/sandbox-id": id, "openshell.io/sandbox-id": "s3"})
@@ -98,7 +116,7 @@ func anyWorld(t *testing.T, r *rand.Rand) *world {
 	}
 	*w.owner() = metav1.OwnerReference{
 		APIVersion: "agents.x-k8s.io/" + pick(r, string(w.version), "v1alpha1", "v1"), Kind: pick(r, "Sandbox", "sandbox", "Pod"),
-		Name: pick(r, boxName, "other", ""), UID: types.UID(pick(r, box, boxUID, "uid-6")), Controller: pick(r, nil, new(bool), ptr(true)),
+		Name: pick(r, boxName, "other", "", "a/b"), UID: types.UID(pick(r, box, boxUID, "uid-6")), Controller: pick(r, nil, new(bool), ptr(true)),
 	}
 	w.pod.OwnerReferences = pick(r, w.pod.OwnerReferences, nil, append(slices.Clone(w.pod.OwnerReferences), *w.owner()))
 	for _, at := range []**metav1.Time{&w.pod.DeletionTimestamp, &w.namespace.DeletionTimestamp} {
@@ -107,12 +125,13 @@ func anyWorld(t *testing.T, r *rand.Rand) *world {
 	w.sandbox.UID, w.sandbox.Name, w.sandbox.Namespace = pick(r, box, boxUID, "uid-7"), pick(r, boxName, "other"), pick(r, w.sandbox.Namespace, "other")
 	w.sandbox.Deleting = pick(r, false, true)
 	w.sandbox.Labels = map[string]string{
+		"openshell.ai/managed-by": pick(r, "openshell", "", "other"),
 		"openshell.ai/sandbox-id": pick(r, id, "s2", ""), "openshell.ai/gateway-id": pick(r, "a", "a-b", ""), "openshell.ai/sandbox-workspace": pick(r, team, "c", "d", ""),
 	}
 	w.sandbox.Annotations = map[string]string{"openshell.ai/sandbox-runtime-supervisor-uid": pick(r, uid, podUID, "uid-8", "")}
 	if mode == driverconf.ModeOperator {
 		w.list.UID = pick(r, w.list.UID, "", "uid-9")
-		w.again.UID = w.list.UID
+		w.again.UID = pick(r, w.list.UID, "", namespaceUID)
 		for _, a := range []*allowlist.Answer{&w.list, &w.again} {
 			*a = pick(r, *a, allowlist.Answer{}, allowlist.Answer{Namespace: team}, allowlist.Answer{Namespace: team, Reason: "stale"})
 			a.Namespace, a.UID = pick(r, a.Namespace, "other", ""), pick(r, a.UID, "", "uid-10")

@@ -62,7 +62,7 @@ func TestReplayT11NoVerdictOutlivesTheAPIServer(t *testing.T) {
 			t.Fatal(d.Explain())
 		}
 		downs := map[string]*how{"review": &w.reviewIs, "pod": &w.podIs, "sandbox": &w.boxIs}
-		if w.mode == driverconf.ModeOperator {
+		if w.mode != driverconf.ModeShared {
 			downs["namespace"] = &w.nsIs
 		}
 		for name, down := range downs {

@@ -6,6 +6,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
+	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
 func (run *evaluation) mode() driverconf.Mode { return run.policy.Scheme.Mode }
@@ -54,19 +55,16 @@ func showNamespace(run *evaluation) string {
 	}
 }
 
-// uncompared says why the live namespace is not looked at; empty when it must be.
-func (run *evaluation) uncompared() string {
-	if run.mode() != driverconf.ModeOperator {
-		return "only operator mode compares the namespace with a list"
-	}
-	if run.facts.List.UID == "" {
-		return "the list names no uid for the namespace: its source is a file"
+// unread says why the live namespace is not looked at; empty when it must be.
+func (run *evaluation) unread() string {
+	if run.mode() == driverconf.ModeShared {
+		return "the one namespace of shared mode is named in the settings"
 	}
 	return ""
 }
 
 func judgeNamespaceFound(run *evaluation) finding {
-	if why := run.uncompared(); why != "" {
+	if why := run.unread(); why != "" {
 		return skip(why)
 	}
 	q := Question{Subject: SubjectNamespace, Namespace: run.bearer.Namespace}
@@ -77,30 +75,58 @@ func judgeNamespaceFound(run *evaluation) finding {
 	return found
 }
 
+func showNamespaceFound(run *evaluation) string {
+	return fmt.Sprintf("namespace %s has the uid %s", quote(run.bearer.Namespace), quote(run.liveNamespaceUID()))
+}
+
+func (run *evaluation) liveNamespaceUID() string { return string(run.facts.Namespace.value.UID) }
+
 func judgeNamespaceUID(run *evaluation) finding {
-	if why := run.uncompared(); why != "" {
-		return skip(why)
+	switch {
+	case run.mode() != driverconf.ModeOperator:
+		return skip("only operator mode compares the namespace with a list")
+	case run.facts.List.UID == "":
+		return skip("the list names no uid for the namespace: its source is a file")
 	}
-	if live, entry := string(run.facts.Namespace.value.UID), run.facts.List.UID; live != entry {
+	return run.sameNamespace(run.facts.List)
+}
+
+// sameNamespace compares the live namespace with the entry of an answer that has a uid.
+func (run *evaluation) sameNamespace(answer allowlist.Answer) finding {
+	if live := run.liveNamespaceUID(); live != answer.UID {
 		return refuse(verdict.NamespaceReplaced, "namespace %s has the uid %s, the allowlist means the one with uid %s",
-			quote(run.bearer.Namespace), quote(live), quote(entry))
+			quote(run.bearer.Namespace), quote(live), quote(answer.UID))
 	}
 	return pass()
 }
 
+func showNamespaceUID(run *evaluation) string {
+	return fmt.Sprintf("the list names the uid %s too", quote(run.facts.List.UID))
+}
+
+func judgeNamespaceOwned(run *evaluation) finding {
+	if run.mode() != driverconf.ModeManaged {
+		return skip("only in managed mode namespaces are a gateway's own")
+	}
+	if err := run.policy.Scheme.Owns(run.bearer.Namespace, run.facts.Namespace.value.Labels); err != nil {
+		return refuse(verdict.NamespaceNotOwned, "namespace %s is not one of gateway %s: %s", quote(run.bearer.Namespace), quote(run.policy.Scheme.GatewayID), err)
+	}
+	return pass()
+}
+
+func showNamespaceOwned(run *evaluation) string {
+	return fmt.Sprintf("the labels of namespace %s say that it is that of workspace %s at gateway %s", quote(run.bearer.Namespace),
+		quote(run.facts.Namespace.value.Labels[workspace.LabelSandboxWorkspace]), quote(run.policy.Scheme.GatewayID))
+}
+
 func judgeNamespaceDeletion(run *evaluation) finding {
-	if why := run.uncompared(); why != "" {
+	if why := run.unread(); why != "" {
 		return skip(why)
 	}
 	if run.facts.Namespace.value.DeletionTimestamp != nil {
 		return refuse(verdict.NamespaceTerminating, "namespace %s is being deleted", quote(run.bearer.Namespace))
 	}
 	return pass()
-}
-
-func showNamespaceUID(run *evaluation) string {
-	return fmt.Sprintf("namespace %s has the uid %s, the list names %s", quote(run.bearer.Namespace),
-		quote(string(run.facts.Namespace.value.UID)), quote(run.facts.List.UID))
 }
 
 func showNotDeleting(*evaluation) string { return "it has no deletion timestamp" }
@@ -112,12 +138,12 @@ func judgeListedAgain(run *evaluation) finding {
 	if found := run.listed(run.facts.ListAgain, SubjectListAgain); !found.goesOn() {
 		return found
 	}
-	// The live namespace was compared with the first answer.
-	if first, now := run.facts.List.UID, run.facts.ListAgain.UID; first != now {
-		return refuse(verdict.NamespaceReplaced, "while the call ran, the allowlist's uid for namespace %s changed from %s to %s",
-			quote(run.bearer.Namespace), quote(first), quote(now))
+	// The list may have come to another source while the call ran, so one answer may name a uid where the other does not. What
+	// either names is the live namespace's.
+	if run.facts.ListAgain.UID == "" {
+		return pass()
 	}
-	return pass()
+	return run.sameNamespace(run.facts.ListAgain)
 }
 
 func showListedAgain(run *evaluation) string {

@@ -43,6 +43,15 @@ func judgeGateway(run *evaluation) finding {
 
 func showGateway(run *evaluation) string { return "gateway " + quote(run.facts.GatewayID) }
 
+func judgeAlphabet(run *evaluation) finding {
+	if !run.facts.CredentialPrintable {
+		return refuse(verdict.CredentialMalformed, "the credential holds a space, a control character or a byte beyond ASCII, which no token of the cluster does")
+	}
+	return pass()
+}
+
+func showAlphabet(*evaluation) string { return "the credential is printable ASCII without spaces" }
+
 func judgeReviewAnswered(run *evaluation) finding {
 	found := lookup(run.facts.Review, Question{Subject: SubjectReview}, verdict.ReviewFailed, verdict.ReviewIncomplete)
 	if found.reason == verdict.ReviewIncomplete {
@@ -143,6 +152,9 @@ func judgePodBinding(run *evaluation) finding {
 	name, ok := only(run.review().User.Extra[ExtraPodName])
 	if !ok {
 		return refuse(verdict.NotPodBound, "the review has %s for %s, not one value", quoteAll(run.review().User.Extra[ExtraPodName]), ExtraPodName)
+	}
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return refuse(verdict.NotPodBound, "the review has %s for %s, which no Pod can be called", quote(name), ExtraPodName)
 	}
 	uid, ok := only(run.review().User.Extra[ExtraPodUID])
 	if !ok {

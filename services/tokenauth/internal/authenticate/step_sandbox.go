@@ -48,6 +48,19 @@ func judgeSandboxDeletion(run *evaluation) finding {
 	return pass()
 }
 
+// judgeSandboxManaged: every selector of contract 4.5 demands the label, so a Sandbox without it is one that the gateway never
+// sees, and may be anybody's.
+func judgeSandboxManaged(run *evaluation) finding {
+	if got := run.facts.Sandbox.value.Labels[workspace.LabelManagedBy]; got != workspace.ManagedByOpenShell {
+		return refuse(verdict.SandboxNotManaged, "label %s of Sandbox %s is %s, not %s", workspace.LabelManagedBy, quote(run.owner.Name), quote(got), workspace.ManagedByOpenShell)
+	}
+	return pass()
+}
+
+func showSandboxManaged(run *evaluation) string {
+	return fmt.Sprintf("label %s is %s", workspace.LabelManagedBy, quote(run.facts.Sandbox.value.Labels[workspace.LabelManagedBy]))
+}
+
 func judgeSandboxGateway(run *evaluation) finding {
 	got, ok := run.facts.Sandbox.value.Labels[workspace.LabelGatewayID]
 	if !ok {

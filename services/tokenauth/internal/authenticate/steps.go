@@ -7,6 +7,7 @@ var steps = [...]check{
 	{name: "request.credential", contract: 1, judge: judgeCredential, shows: showCredential, reasons: reasons(verdict.CredentialMissing)},
 	{name: "request.size", judge: judgeSize, shows: showCredential, reasons: reasons(verdict.CredentialTooLarge)},
 	{name: "request.gateway", judge: judgeGateway, shows: showGateway, reasons: reasons(verdict.OtherGateway)},
+	{name: "request.alphabet", judge: judgeAlphabet, shows: showAlphabet, reasons: reasons(verdict.CredentialMalformed)},
 
 	{name: "review.answered", contract: 2, judge: judgeReviewAnswered, shows: showReview, reasons: reasons(verdict.NotAsked, verdict.ReviewFailed)},
 	{name: "review.status", contract: 3, judge: judgeReviewStatus, shows: showReview, reasons: reasons(verdict.ReviewIncomplete)},
@@ -19,9 +20,10 @@ var steps = [...]check{
 		verdict.Unsynced, verdict.Stale, verdict.Withdrawn, verdict.Invalid, verdict.Forked, verdict.Behind)},
 	{name: "review.pod", contract: 9, judge: judgePodBinding, shows: showPodBinding, reasons: reasons(verdict.NotPodBound)},
 
-	{name: "namespace.found", judge: judgeNamespaceFound, shows: showNamespaceUID, reasons: reasons(
+	{name: "namespace.found", judge: judgeNamespaceFound, shows: showNamespaceFound, reasons: reasons(
 		verdict.NotAsked, verdict.NamespaceLookupFailed, verdict.NamespaceNotFound)},
 	{name: "namespace.uid", judge: judgeNamespaceUID, shows: showNamespaceUID, reasons: reasons(verdict.NamespaceReplaced)},
+	{name: "namespace.owned", judge: judgeNamespaceOwned, shows: showNamespaceOwned, reasons: reasons(verdict.NamespaceNotOwned)},
 	{name: "namespace.deletion", judge: judgeNamespaceDeletion, shows: showNotDeleting, reasons: reasons(verdict.NamespaceTerminating)},
 
 	{name: "pod.found", contract: 10, judge: judgePodFound, shows: showPod, reasons: reasons(verdict.NotAsked, verdict.PodLookupFailed, verdict.PodNotFound)},
@@ -38,6 +40,7 @@ var steps = [...]check{
 	{name: "sandbox.uid", contract: 16, judge: judgeSandboxUID, shows: showSandbox, reasons: reasons(verdict.SandboxReplaced)},
 	{name: "sandbox.id", contract: 16, judge: judgeSandboxID, shows: showSandboxID, reasons: reasons(verdict.SandboxIDMismatch)},
 	{name: "sandbox.deletion", judge: judgeSandboxDeletion, shows: showNotDeleting, reasons: reasons(verdict.SandboxTerminating)},
+	{name: "sandbox.managed", judge: judgeSandboxManaged, shows: showSandboxManaged, reasons: reasons(verdict.SandboxNotManaged)},
 	{name: "sandbox.gateway", judge: judgeSandboxGateway, shows: showSandboxGateway, reasons: reasons(verdict.SandboxOtherGateway)},
 	{name: "sandbox.workspace", judge: judgeSandboxWorkspace, shows: showSandboxWorkspace, reasons: reasons(verdict.SandboxOtherNamespace)},
 

@@ -31,7 +31,7 @@ func answer(have, want *Facts, q Question) {
 // interview runs the loop of the package comment and returns what was asked.
 func interview(t *testing.T, e *Evaluator, want *Facts) (Result, []Question) {
 	t.Helper()
-	have := &Facts{CredentialBytes: want.CredentialBytes, GatewayID: want.GatewayID}
+	have := &Facts{CredentialBytes: want.CredentialBytes, CredentialPrintable: want.CredentialPrintable, GatewayID: want.GatewayID}
 	var asked []Question
 	for range steps {
 		r := e.Evaluate(have)
@@ -56,8 +56,11 @@ func TestEachQuestionIsAskedOnceAndInOrder(t *testing.T) {
 			{Subject: SubjectPod, Namespace: namespace, Name: podName},
 			{Subject: SubjectSandbox, Namespace: namespace, Name: boxName, Version: "v1beta1"},
 		}
+		if mode != driverconf.ModeShared {
+			want = slices.Insert(want, 1, Question{Subject: SubjectNamespace, Namespace: namespace})
+		}
 		if mode == driverconf.ModeOperator {
-			want = slices.Insert(want, 1, Question{Subject: SubjectList, Namespace: namespace}, Question{Subject: SubjectNamespace, Namespace: namespace})
+			want = slices.Insert(want, 1, Question{Subject: SubjectList, Namespace: namespace})
 			want = append(want, Question{Subject: SubjectListAgain, Namespace: namespace})
 		}
 		r, asked := interview(t, evaluatorIn(t, mode), valid(t, mode).facts())

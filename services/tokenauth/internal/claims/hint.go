@@ -29,7 +29,7 @@ func Of(token []byte) (Hint, bool) {
 	if len(token) > MaxToken {
 		return Hint{}, false
 	}
-	parts := bytes.Split(token, []byte("."))
+	parts := bytes.SplitN(token, []byte("."), 4) // one more than there may be
 	if len(parts) != 3 || len(parts[0]) == 0 || len(parts[2]) == 0 {
 		return Hint{}, false
 	}

@@ -1,8 +1,10 @@
 package claims_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -68,7 +70,10 @@ func TestAnythingOddIsNoHint(t *testing.T) {
 
 // FuzzHint: no token makes it panic, and what it finds is what the standard library finds in the same claims.
 func FuzzHint(f *testing.F) {
-	for _, seed := range []string{issued, `{}`, `[`, `{"kubernetes.io":{}}`, `{"kubernetes.io":{"pod":null}}`, "\xff"} {
+	for _, seed := range []string{
+		issued, `{"Kubernetes.io":{"namespace":"a"},` + issued[1:], strings.Replace(issued, `"pod":`, `"POD":{"name":"x","uid":"y"},"pod":`, 1),
+		strings.Replace(issued, `"uid":"u-1"`, `"UID":"u-3","uid":"u-1"`, 1), strings.Replace(issued, `"team"`, `"te\u0061m"`, 1), `{}`, `[`, `{"kubernetes.io":{}}`, `{"kubernetes.io":{"pod":null}}`, "\xff",
+	} {
 		f.Add([]byte(jwt(seed)))
 		f.Add([]byte(seed))
 	}
@@ -84,17 +89,46 @@ func FuzzHint(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var plain struct {
-			Kubernetes struct {
-				Namespace string                     `json:"namespace"`
-				Pod       struct{ Name, UID string } `json:"pod"`
-			} `json:"kubernetes.io"`
-		}
-		if err := json.Unmarshal(payload, &plain); err != nil {
-			t.Fatalf("%q: %v", payload, err)
-		}
-		if k := plain.Kubernetes; !strings.Contains(strings.ToLower(string(payload)), `\u`) && k.Namespace != got.Namespace {
-			t.Errorf("%+v, the standard library reads %+v", got, k)
+		inner := object(t, payload, "kubernetes.io")
+		pod := object(t, inner, "pod")
+		want := claims.Hint{Namespace: word(t, inner, "namespace"), PodName: word(t, pod, "name"), PodUID: word(t, pod, "uid")}
+		if got != want {
+			t.Errorf("%+v, the standard library reads %+v from %q", got, want, payload)
 		}
 	})
+}
+
+// object is a member of an object, by its exact name: maps have no other, where structs take any case.
+func object(t *testing.T, text []byte, name string) json.RawMessage {
+	t.Helper()
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	return members[name]
+}
+
+// word is a member that is a text.
+func word(t *testing.T, text []byte, name string) string {
+	t.Helper()
+	var value string
+	if err := json.Unmarshal(object(t, text, name), &value); err != nil {
+		t.Fatalf("%q of %q: %v", name, text, err)
+	}
+	return value
+}
+
+// TestManyPartsCostNothing: who presents them decides how many there are.
+func TestManyPartsCostNothing(t *testing.T) {
+	const runs = 100
+	token := bytes.Repeat([]byte("."), claims.MaxToken)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range runs {
+		claims.Of(token)
+	}
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) / runs; n > 4096 {
+		t.Errorf("%d bytes for a token of dots", n)
+	}
 }

@@ -5,7 +5,7 @@ func (g *Group[K, V]) Waiting(key K) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if l := g.lanes[key]; l != nil && l.waiting != nil {
-		return l.waiting.wanted
+		return len(l.waiting.calls)
 	}
 	return 0
 }

@@ -148,14 +148,19 @@ func TestWorkThatNobodyWantsEnds(t *testing.T) {
 	leaving, leave := context.WithCancel(t.Context())
 	first := b.call(leaving, "k")
 	running := get(t, b.begun)
-	second := b.call(leaving, "k")
+	before, leaveBefore := context.WithCancel(t.Context())
+	second := b.call(before, "k")
 	b.wait(t, "k", 1)
+	leaveBefore()
+	if got := get(t, second); got.err == nil {
+		t.Errorf("%+v", got)
+	}
 	leave()
-	if x, y := get(t, first), get(t, second); x.err == nil || y.err == nil {
-		t.Errorf("%+v %+v", x, y)
+	if got := get(t, first); got.err == nil {
+		t.Errorf("%+v", got)
 	}
 	get(t, running.Done())
-	// A later call does not get the result of the cancelled run.
+	// A later call does not get the result of the cancelled run, and the one that nobody waited for has not begun.
 	third := b.call(t.Context(), "k")
 	get(t, b.begun)
 	b.let <- struct{}{}
@@ -163,6 +168,68 @@ func TestWorkThatNobodyWantsEnds(t *testing.T) {
 		t.Errorf("the third: %+v", got)
 	}
 	b.group.Stop()
+}
+
+// TestARunHasTheLatestDeadlineOfTheCallsThatWantIt: those that have left do not count, and one without a deadline makes it none.
+func TestARunHasTheLatestDeadlineOfTheCallsThatWantIt(t *testing.T) {
+	now := time.Now()
+	in := func(d time.Duration) func(*testing.T) (context.Context, context.CancelFunc) {
+		return func(t *testing.T) (context.Context, context.CancelFunc) {
+			return context.WithDeadline(t.Context(), now.Add(d))
+		}
+	}
+	never := func(t *testing.T) (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }
+	type caller = func(*testing.T) (context.Context, context.CancelFunc)
+	for name, c := range map[string]struct {
+		stay, leave []caller
+		want        time.Time
+	}{
+		"one":                       {stay: []caller{in(time.Hour)}, want: now.Add(time.Hour)},
+		"the first is the latest":   {stay: []caller{in(2 * time.Hour), in(time.Hour)}, want: now.Add(2 * time.Hour)},
+		"one of many is the latest": {stay: []caller{in(time.Hour), in(2 * time.Hour), in(4 * time.Hour), in(2 * time.Hour), in(time.Hour), in(3 * time.Hour)}, want: now.Add(4 * time.Hour)},
+		"the last is the latest":    {stay: []caller{in(time.Hour), in(2 * time.Hour)}, want: now.Add(2 * time.Hour)},
+		"the latest has left":       {stay: []caller{in(time.Hour)}, leave: []caller{in(2 * time.Hour)}, want: now.Add(time.Hour)},
+		"one has none":              {stay: []caller{in(time.Hour), never}},
+		"the one without left":      {stay: []caller{in(time.Hour)}, leave: []caller{never}, want: now.Add(time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench()
+			first, cancel := in(3 * time.Hour)(t)
+			defer cancel()
+			outcomes := []<-chan outcome{b.call(first, "k")}
+			if at, _ := get(t, b.begun).Deadline(); !at.Equal(now.Add(3 * time.Hour)) {
+				t.Errorf("a run for one call has the deadline %v", at)
+			}
+			waiting := 0
+			for _, caller := range c.stay {
+				ctx, cancel := caller(t)
+				defer cancel()
+				outcomes = append(outcomes, b.call(ctx, "k"))
+				waiting++
+				b.wait(t, "k", waiting)
+			}
+			for _, caller := range c.leave {
+				ctx, cancel := caller(t)
+				left := b.call(ctx, "k")
+				b.wait(t, "k", waiting+1)
+				cancel()
+				get(t, left)
+			}
+			b.wait(t, "k", waiting)
+			b.let <- struct{}{}
+			at, bounded := get(t, b.begun).Deadline()
+			if !at.Equal(c.want) || bounded == c.want.IsZero() {
+				t.Errorf("the run has the deadline %v, want %v", at, c.want)
+			}
+			b.let <- struct{}{}
+			for _, o := range outcomes {
+				if got := get(t, o); got.err != nil || got.value <= 0 {
+					t.Errorf("%+v", got)
+				}
+			}
+			b.group.Stop()
+		})
+	}
 }
 
 func TestStopEndsAllWork(t *testing.T) {

@@ -2,31 +2,45 @@ package inquiry
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/authenticate"
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/claims"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 )
 
-// ahead is what is read while the review runs. The nil ahead reads nothing.
+// longestLead is how long before the end of the review a read ahead may have ended. The API server takes the token of a Pod for
+// some time after the Pod is gone (its own leeway, and what it has cached), so that it is our live read that notices; one that is
+// as old as a review that hung would not. Beside a review of ordinary speed, a few milliseconds, all reads ahead are used.
+const longestLead = 500 * time.Millisecond
+
+// mostAhead is how many inquiries read ahead at the same time. What they read is the word of tokens that nobody has verified, so
+// whoever makes tokens up must not have it in hand how many requests run.
+const mostAhead = 64
+
+// ahead is what is read while the review runs, for the Pod of a hint.
 type ahead struct {
-	ns  *early[metav1.ObjectMeta]
-	own *early[metav1.ObjectMeta]
-	box *early[sandboxapi.Sandbox]
+	hint    claims.Hint
+	ns, own *early[metav1.ObjectMeta] // ns is nil where the namespace is not looked at
+	box     *early[sandboxapi.Sandbox]
+	defect  atomic.Pointer[Panic]
 }
 
 // early is one read that nobody has asked for yet. question is written before ready is closed and may be read after that; of
-// the Sandbox it is known only when the Pod is, and zero when there is none to read. value and err may be read once done is
-// closed.
+// a Sandbox that is not remembered it is known only when the Pod is, and zero when there is none to read. got and ended may be
+// read once done is closed.
 type early[T any] struct {
 	question    authenticate.Question
 	ready, done chan struct{}
 	used        bool
 	got[T]
+	ended time.Time
 }
 
 type got[T any] struct {
@@ -42,20 +56,20 @@ func newEarly[T any](q authenticate.Question) *early[T] {
 	return e
 }
 
-// read makes the read. A defect in a client is this read's failure, and not the daemon's end.
+// errNotMade is the error of a read that panicked.
+var errNotMade = errors.New("the read was not made")
+
 func (e *early[T]) read(ask func() (*T, error)) {
 	defer close(e.done)
-	defer func() {
-		if r := recover(); r != nil {
-			e.got = got[T]{err: fmt.Errorf("reading ahead panicked: %v", r)}
-		}
-	}()
+	e.err = errNotMade
 	e.value, e.err = ask()
+	e.ended = time.Now()
 }
 
-// take is the answer of a read that was made for q in the same words; it waits for it. False when there is none.
-func take[T any](e *early[T], q authenticate.Question) (got[T], bool) {
-	if e == nil {
+// take is the answer of a read that was made for q in the same words, for the Pod that the review names; it waits for it. False
+// when there is none, when it is too old, and when nobody was asked, because of our own rate limit or a defect.
+func take[T any](c *course, e *early[T], q authenticate.Question, bearer authenticate.Bearer) (got[T], bool) {
+	if e == nil || bearer.PodName != c.early.hint.PodName || bearer.PodUID != c.early.hint.PodUID {
 		return got[T]{}, false
 	}
 	<-e.ready
@@ -63,30 +77,11 @@ func take[T any](e *early[T], q authenticate.Question) (got[T], bool) {
 		return got[T]{}, false
 	}
 	<-e.done
+	if errors.Is(e.err, kubeclient.ErrThrottled) || errors.Is(e.err, errNotMade) || c.reviewed.Sub(e.ended) > longestLead {
+		return got[T]{}, false
+	}
 	e.used = true
 	return e.got, true
-}
-
-func (a *ahead) namespace() *early[metav1.ObjectMeta] {
-	if a == nil {
-		return nil
-	}
-	return a.ns
-}
-
-func (a *ahead) pod() *early[metav1.ObjectMeta] {
-	if a == nil {
-		return nil
-	}
-	return a.own
-}
-
-// sandbox is the read that follows that of the Pod, when that Pod was the right one.
-func (a *ahead) sandbox() *early[sandboxapi.Sandbox] {
-	if a == nil || !a.own.used {
-		return nil
-	}
-	return a.box
 }
 
 // readAhead begins what the token's claims suggest.
@@ -98,50 +93,97 @@ func (c *course) readAhead(ctx context.Context) {
 	if !ok || !i.worth(hint.Namespace) {
 		return
 	}
-	c.early = &ahead{
-		own: newEarly[metav1.ObjectMeta](authenticate.Question{Subject: authenticate.SubjectPod, Namespace: hint.Namespace, Name: hint.PodName}),
-		box: newEarly[sandboxapi.Sandbox](authenticate.Question{}),
+	select {
+	case i.slots <- struct{}{}:
+	default:
+		i.metrics.skipped.Inc()
+		return
 	}
-	own, box := c.early.own, c.early.box
-	c.ended.Go(func() { i.podAndSandbox(ctx, hint, own, box) })
-	if i.policy.Scheme.Mode == driverconf.ModeOperator {
+	remembered := i.owners.of(hint)
+	own := newEarly[metav1.ObjectMeta](authenticate.Question{Subject: authenticate.SubjectPod, Namespace: hint.Namespace, Name: hint.PodName})
+	box := newEarly[sandboxapi.Sandbox](remembered)
+	c.early = &ahead{hint: hint, own: own, box: box}
+	if remembered == (authenticate.Question{}) {
+		c.begin(func() { i.podAndSandbox(ctx, hint, own, box) })
+	} else {
+		c.begin(func() { i.readPod(ctx, own) })
+		c.begin(func() { i.readSandbox(ctx, box) })
+	}
+	if i.policy.Scheme.Mode != driverconf.ModeShared {
 		ns := newEarly[metav1.ObjectMeta](authenticate.Question{Subject: authenticate.SubjectNamespace, Namespace: hint.Namespace})
 		c.early.ns = ns
-		c.ended.Go(func() {
+		c.begin(func() {
 			ns.read(func() (*metav1.ObjectMeta, error) { return i.cluster.Namespace(ctx, hint.Namespace) })
 		})
 	}
 }
 
-// podAndSandbox reads the Pod that a token claims, and, if it is the one by its uid, the Sandbox that owns it.
-func (i *Inquirer) podAndSandbox(ctx context.Context, hint claims.Hint, own *early[metav1.ObjectMeta], box *early[sandboxapi.Sandbox]) {
-	own.read(func() (*metav1.ObjectMeta, error) { return i.cluster.Pod(ctx, hint.Namespace, hint.PodName) })
-	if own.err == nil && own.value != nil && string(own.value.UID) == hint.PodUID {
-		if owner, err := sandboxapi.OwnerOf(own.value.OwnerReferences); err == nil {
-			box.question = authenticate.Question{
-				Subject: authenticate.SubjectSandbox, Namespace: hint.Namespace, Name: owner.Name, Version: owner.Version,
+// begin runs a read beside the review. A panic of it is kept for the end of the inquiry.
+func (c *course) begin(read func()) {
+	defect := &c.early.defect
+	c.ended.Go(func() {
+		defer func() {
+			if r := recover(); r != nil {
+				defect.CompareAndSwap(nil, panicOf(r))
 			}
-		}
-	}
-	close(box.ready)
-	if q := box.question; q != (authenticate.Question{}) {
-		box.read(func() (*sandboxapi.Sandbox, error) { return i.cluster.Sandbox(ctx, q.Version, q.Namespace, q.Name) })
-		return
-	}
-	close(box.done)
+		}()
+		read()
+	})
 }
 
-// count tells the metrics how much of what was read ahead was of use, once all of it has ended.
-func (c *course) count() {
-	if c.early == nil {
+// podAndSandbox reads the Pod that a token claims, and, if it is the one by its uid, the Sandbox that owns it.
+func (i *Inquirer) podAndSandbox(ctx context.Context, hint claims.Hint, own *early[metav1.ObjectMeta], box *early[sandboxapi.Sandbox]) {
+	leads := false
+	defer func() {
+		if !leads {
+			close(box.ready)
+			close(box.done)
+		}
+	}()
+	i.readPod(ctx, own)
+	if own.err != nil || own.value == nil || string(own.value.UID) != hint.PodUID {
 		return
 	}
-	m := c.inquirer.metrics
-	m.readAhead(authenticate.SubjectPod, c.early.own.used)
-	if c.early.box.question != (authenticate.Question{}) {
-		m.readAhead(authenticate.SubjectSandbox, c.early.box.used)
+	owner, err := sandboxapi.OwnerOf(own.value.OwnerReferences)
+	if err != nil {
+		return
 	}
-	if c.early.ns != nil {
-		m.readAhead(authenticate.SubjectNamespace, c.early.ns.used)
+	box.question = authenticate.Question{
+		Subject: authenticate.SubjectSandbox, Namespace: hint.Namespace, Name: owner.Name, Version: owner.Version,
+	}
+	leads = true
+	close(box.ready)
+	i.readSandbox(ctx, box)
+}
+
+func (i *Inquirer) readPod(ctx context.Context, own *early[metav1.ObjectMeta]) {
+	q := own.question
+	own.read(func() (*metav1.ObjectMeta, error) { return i.cluster.Pod(ctx, q.Namespace, q.Name) })
+}
+
+func (i *Inquirer) readSandbox(ctx context.Context, box *early[sandboxapi.Sandbox]) {
+	q := box.question
+	box.read(func() (*sandboxapi.Sandbox, error) { return i.cluster.Sandbox(ctx, q.Version, q.Namespace, q.Name) })
+}
+
+// end waits for what was read ahead, and tells the metrics how much of it was of use. A panic in it becomes one here, where
+// the caller of the inquiry meets it, whatever the inquiry's answer was.
+func (c *course) end() {
+	c.ended.Wait()
+	a := c.early
+	if a == nil {
+		return
+	}
+	<-c.inquirer.slots
+	m := c.inquirer.metrics
+	m.readAhead(authenticate.SubjectPod, a.own.used)
+	if a.box.question != (authenticate.Question{}) {
+		m.readAhead(authenticate.SubjectSandbox, a.box.used)
+	}
+	if a.ns != nil {
+		m.readAhead(authenticate.SubjectNamespace, a.ns.used)
+	}
+	if defect := a.defect.Load(); defect != nil {
+		panic(defect)
 	}
 }

@@ -18,58 +18,72 @@ type course struct {
 	inquirer *Inquirer
 	request  Request
 	facts    authenticate.Facts
-	early    *ahead
+	// early is what is read ahead; nil when nothing is.
+	early *ahead
+	// reviewed is when the review ended.
+	reviewed time.Time
 	// ended is for the goroutines that read ahead.
 	ended sync.WaitGroup
 }
 
-// answer finds the answer to q and adds it to the facts.
-func (c *course) answer(ctx context.Context, q authenticate.Question) {
+// answer finds the answer to the question of a result and adds it to the facts.
+func (c *course) answer(ctx context.Context, result authenticate.Result) {
+	q, bearer := result.Next, result.Bearer
 	cluster, f := c.inquirer.cluster, &c.facts
 	switch q.Subject {
 	case authenticate.SubjectReview:
 		c.readAhead(ctx)
 		status, err := cluster.Review(ctx, c.request.Credential, authenticate.Audience)
+		c.reviewed = time.Now()
 		f.Review = lookup(q, status, err)
 	case authenticate.SubjectList:
 		f.List = c.inquirer.list.Check(q.Namespace)
 	case authenticate.SubjectListAgain:
 		f.ListAgain = c.inquirer.list.Check(q.Namespace)
 	case authenticate.SubjectNamespace:
-		f.Namespace = c.namespace(ctx, q)
+		f.Namespace = c.namespace(ctx, q, bearer)
 	case authenticate.SubjectPod:
-		f.Pod = c.pod(ctx, q)
+		f.Pod = c.pod(ctx, q, bearer)
 	case authenticate.SubjectSandbox:
-		f.Sandbox = c.sandbox(ctx, q)
+		f.Sandbox = c.sandbox(ctx, q, bearer)
 	}
 }
 
-func (c *course) namespace(ctx context.Context, q authenticate.Question) authenticate.Lookup[metav1.ObjectMeta] {
-	if got, ok := take(c.early.namespace(), q); ok {
-		return lookup(q, got.value, got.err)
+func (c *course) namespace(ctx context.Context, q authenticate.Question, bearer authenticate.Bearer) authenticate.Lookup[metav1.ObjectMeta] {
+	if c.early != nil {
+		if got, ok := take(c, c.early.ns, q, bearer); ok {
+			return lookup(q, got.value, got.err)
+		}
 	}
 	value, err := c.inquirer.cluster.Namespace(ctx, q.Namespace)
 	return lookup(q, value, err)
 }
 
 // pod asks again when the Pod is not there, a bounded number of times (bug corpus T14).
-func (c *course) pod(ctx context.Context, q authenticate.Question) authenticate.Lookup[metav1.ObjectMeta] {
-	got, ok := take(c.early.pod(), q)
-	if !ok {
-		got.value, got.err = c.inquirer.cluster.Pod(ctx, q.Namespace, q.Name)
+func (c *course) pod(ctx context.Context, q authenticate.Question, bearer authenticate.Bearer) authenticate.Lookup[metav1.ObjectMeta] {
+	var first got[metav1.ObjectMeta]
+	taken := false
+	if c.early != nil {
+		first, taken = take(c, c.early.own, q, bearer)
 	}
+	if !taken {
+		first.value, first.err = c.inquirer.cluster.Pod(ctx, q.Namespace, q.Name)
+	}
+	value, err := first.value, first.err
 	for _, wait := range c.inquirer.podWaits {
-		if !errors.Is(got.err, lookups.ErrAbsent) || !pause(ctx, wait) {
+		if !errors.Is(err, lookups.ErrAbsent) || !pause(ctx, wait) {
 			break
 		}
-		got.value, got.err = c.inquirer.cluster.Pod(ctx, q.Namespace, q.Name)
+		value, err = c.inquirer.cluster.Pod(ctx, q.Namespace, q.Name)
 	}
-	return lookup(q, got.value, got.err)
+	return lookup(q, value, err)
 }
 
-func (c *course) sandbox(ctx context.Context, q authenticate.Question) authenticate.Lookup[sandboxapi.Sandbox] {
-	if got, ok := take(c.early.sandbox(), q); ok {
-		return lookup(q, got.value, got.err)
+func (c *course) sandbox(ctx context.Context, q authenticate.Question, bearer authenticate.Bearer) authenticate.Lookup[sandboxapi.Sandbox] {
+	if c.early != nil {
+		if got, ok := take(c, c.early.box, q, bearer); ok {
+			return lookup(q, got.value, got.err)
+		}
 	}
 	value, err := c.inquirer.cluster.Sandbox(ctx, q.Version, q.Namespace, q.Name)
 	return lookup(q, value, err)

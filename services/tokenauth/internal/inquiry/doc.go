@@ -5,21 +5,28 @@
 //
 //   - The evaluator alone decides. What is asked, and in which order, is what it asks for; an inquiry that comes to no end
 //     refuses.
-//   - Every fact is read after the call came in, and for this call. Nothing is kept for the next one: no answer, no refusal, no
-//     object, no review.
-//   - A read that was begun early, on the word of claims that nobody had verified, is an answer only to a question that the
-//     evaluator asks in the same words, the same namespace, name and version. Otherwise it is thrown away, whatever it found.
+//   - Every fact is read after the call came in, and for this call. Nothing that decides is kept for the next one: no answer, no
+//     refusal, no object, no review. What is kept, of Pods that were granted, is where to look: the name of a Pod's Sandbox.
+//   - A read that was begun early, on the word of claims that nobody had verified or of where a Sandbox was, is an answer only
+//     when the review names the Pod of the claims by name and uid, when the evaluator asks in the same words, the same
+//     namespace, name and version, and when it ended no longer than 500 ms before the review did. Otherwise it is thrown away,
+//     whatever it found, and the cluster is asked again.
+//   - Tokens that nobody has verified change nothing that is remembered, and do not have it in hand how many requests run at a
+//     time: 64 inquiries at most read ahead, and beyond that one thing is read after the other.
 //   - All reads have ended when an inquiry returns.
 //
 // # Reading ahead
 //
 // The sequence TokenReview, Pod, Sandbox is three round trips. The token says which Pod it is bound to, so the Pod, the
-// Sandbox that owns it, and in operator mode the Namespace are read while the review runs. Only namespaces that the gateway
-// could accept are read in, so a made-up token learns and costs nothing elsewhere.
+// Sandbox that owns it, and outside of shared mode the Namespace are read while the review runs. Only namespaces that the
+// gateway could accept are read in, so a made-up token learns and costs nothing elsewhere. The Pod says which Sandbox owns it,
+// so the Sandbox comes after the Pod, but for a Pod that was granted before: its Sandbox is remembered, and both are read at
+// once.
 //
-// What is read ahead counts as the first attempt of its read, also when it failed: it was made for this call. That the Pod
-// is not there is asked for again, as it is without reading ahead: a Pod that has just started may not be visible yet to the API
-// server that is asked (bug corpus T14). A Pod that is there and does not match is never asked for twice.
+// What is read ahead counts as the first attempt of its read, also when it failed: it was made for this call. What our own rate
+// limit held back was not made at all, and is asked for when the evaluator asks. That the Pod is not there is asked for again,
+// as it is without reading ahead: a Pod that has just started may not be visible yet to the API server that is asked (bug
+// corpus T14). A Pod that is there and does not match is never asked for twice.
 //
 // # Why there is no cache
 //

@@ -33,19 +33,33 @@ type List interface {
 	Check(namespace string) allowlist.Answer
 }
 
-// Request is what a caller wants to know.
+// Request is what a caller wants to know. NewRequest makes it; any other is refused as one without a credential.
 type Request struct {
 	// Credential of the bearer; the zero Value is none.
 	Credential secret.Value
 	// GatewayID that the caller names.
 	GatewayID string
-	// CredentialBytes is the length of the credential.
-	CredentialBytes int
+
+	bytes     int // of the credential
+	printable bool
 }
 
 // NewRequest is a request about a credential.
 func NewRequest(credential, gatewayID string) Request {
-	return Request{Credential: secret.New([]byte(credential)), CredentialBytes: len(credential), GatewayID: gatewayID}
+	return Request{
+		Credential: secret.New([]byte(credential)), GatewayID: gatewayID,
+		bytes: len(credential), printable: printable(credential),
+	}
+}
+
+// printable reports that every byte is one of '!' to '~'.
+func printable(credential string) bool {
+	for i := range len(credential) {
+		if credential[i] < '!' || credential[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // Inquirer makes inquiries. Safe for concurrent use.
@@ -56,10 +70,13 @@ type Inquirer struct {
 	list      List
 	metrics   *metrics
 	podWaits  []time.Duration
+	owners    owners
+	// slots has one element for each inquiry that reads ahead.
+	slots chan struct{}
 }
 
-// New makes an Inquirer and registers the metrics portcullis_tokenauth_step_seconds and _reads_ahead_total. list is demanded
-// in operator mode and not used in the others.
+// New makes an Inquirer and registers the metrics portcullis_tokenauth_step_seconds, _reads_ahead_total and
+// _reads_ahead_skipped_total. list is demanded in operator mode and not used in the others.
 func New(policy authenticate.Policy, cluster Cluster, list List, reg prometheus.Registerer) (*Inquirer, error) {
 	evaluator, err := authenticate.New(policy)
 	if err != nil {
@@ -77,10 +94,14 @@ func New(policy authenticate.Policy, cluster Cluster, list List, reg prometheus.
 	}
 	// Twice within 300 ms: an API server is behind another by less, or by much more.
 	waits := []time.Duration{100 * time.Millisecond, 200 * time.Millisecond}
-	return &Inquirer{evaluator: evaluator, policy: policy, cluster: cluster, list: list, metrics: m, podWaits: waits}, nil
+	return &Inquirer{
+		evaluator: evaluator, policy: policy, cluster: cluster, list: list, metrics: m, podWaits: waits,
+		owners: newOwners(), slots: make(chan struct{}, mostAhead),
+	}, nil
 }
 
-// Decide answers a request. It ends soon after ctx, with a refusal if there is no other answer by then.
+// Decide answers a request. It ends soon after ctx, with a refusal if there is no other answer by then. What panics in a read
+// that was begun early comes out of it as a *Panic.
 func (i *Inquirer) Decide(ctx context.Context, request Request) authenticate.Result {
 	_, result := i.inquire(ctx, request)
 	return result
@@ -98,10 +119,9 @@ const mostQuestions = 8
 func (i *Inquirer) inquire(ctx context.Context, request Request) (*authenticate.Facts, authenticate.Result) {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &course{inquirer: i, request: request, facts: authenticate.Facts{
-		CredentialBytes: request.CredentialBytes, GatewayID: request.GatewayID,
+		CredentialBytes: request.bytes, CredentialPrintable: request.printable, GatewayID: request.GatewayID,
 	}}
-	defer c.count()
-	defer c.ended.Wait()
+	defer c.end()
 	defer cancel()
 	result := i.evaluator.Evaluate(&c.facts)
 	for range mostQuestions {
@@ -109,9 +129,12 @@ func (i *Inquirer) inquire(ctx context.Context, request Request) (*authenticate.
 			break
 		}
 		began := time.Now()
-		c.answer(ctx, result.Next)
+		c.answer(ctx, result)
 		i.metrics.answered(result.Next.Subject, time.Since(began))
 		result = i.evaluator.Evaluate(&c.facts)
+	}
+	if result.Decision.Granted() {
+		i.owners.remember(result.Bearer.PodUID, c.facts.Sandbox.About())
 	}
 	return &c.facts, result
 }

@@ -28,6 +28,8 @@ var (
 type metrics struct {
 	steps *prometheus.HistogramVec
 	ahead *prometheus.CounterVec
+	// skipped is beside ahead.
+	skipped prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -47,6 +49,11 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Help: "Reads begun on the word of unverified claims, by whether the decision asked for what they read.",
 		}, []string{"subject", "use"}),
 	}
+	m.skipped = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: telemetry.Namespace, Subsystem: "tokenauth",
+		Name: "reads_ahead_skipped_total",
+		Help: "Decisions that read one thing after the other because as many as may read ahead already did.",
+	})
 	for _, s := range subjects {
 		m.steps.WithLabelValues(s.String())
 	}
@@ -54,7 +61,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		m.ahead.WithLabelValues(s.String(), useUsed)
 		m.ahead.WithLabelValues(s.String(), useUnused)
 	}
-	for _, c := range []prometheus.Collector{m.steps, m.ahead} {
+	for _, c := range []prometheus.Collector{m.steps, m.ahead, m.skipped} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("inquiry: register metrics: %w", err)
 		}

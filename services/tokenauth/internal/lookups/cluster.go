@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clients "k8s.io/client-go/metadata"
 
 	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
@@ -46,7 +47,7 @@ func New(client kubeclient.Client, timeout time.Duration, reg prometheus.Registe
 	if timeout <= 0 {
 		return nil, fmt.Errorf("lookups: the timeout is %s, must be positive", timeout)
 	}
-	if client.Typed == nil || client.Metadata == nil || client.Dynamic == nil {
+	if client.Typed == nil || client.Metadata == nil {
 		return nil, errors.New("lookups: no client was given")
 	}
 	m, err := newMetrics(reg)
@@ -59,43 +60,44 @@ func New(client kubeclient.Client, timeout time.Duration, reg prometheus.Registe
 // Namespace reads the metadata of a live Namespace.
 func (c *Cluster) Namespace(ctx context.Context, name string) (*metav1.ObjectMeta, error) {
 	return read(ctx, c, subjectNamespace, []string{name}, func(ctx context.Context) (*metav1.ObjectMeta, error) {
-		found, err := c.client.Metadata.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return nil, judged(err, namespaces.GroupResource(), name)
-		}
-		return &found.ObjectMeta, nil
+		return metadata(ctx, c.client.Metadata.Resource(namespaces), namespaces.GroupResource(), name)
 	})
 }
 
 // Pod reads the metadata of a live Pod.
 func (c *Cluster) Pod(ctx context.Context, namespace, name string) (*metav1.ObjectMeta, error) {
 	return read(ctx, c, subjectPod, []string{namespace, name}, func(ctx context.Context) (*metav1.ObjectMeta, error) {
-		found, err := c.client.Metadata.Resource(pods).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return nil, judged(err, pods.GroupResource(), name)
-		}
-		return &found.ObjectMeta, nil
+		return metadata(ctx, c.client.Metadata.Resource(pods).Namespace(namespace), pods.GroupResource(), name)
 	})
 }
 
-// Sandbox reads a live Sandbox through one version of its resource. That the version is not served is an error without
-// ErrAbsent.
+// Sandbox reads the metadata of a live Sandbox through one version of its resource. That the version is not served is an
+// error without ErrAbsent.
 func (c *Cluster) Sandbox(ctx context.Context, version sandboxapi.Version, namespace, name string) (*sandboxapi.Sandbox, error) {
 	resource := version.GroupVersionResource()
 	return read(ctx, c, subjectSandbox, []string{namespace, name}, func(ctx context.Context) (*sandboxapi.Sandbox, error) {
 		if !version.Known() {
 			return nil, fmt.Errorf("the version %q of the resource is not known", version)
 		}
-		found, err := c.client.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		found, err := metadata(ctx, c.client.Metadata.Resource(resource).Namespace(namespace), resource.GroupResource(), name)
 		if err != nil {
-			return nil, judged(err, resource.GroupResource(), name)
+			return nil, err
 		}
-		box, err := sandboxapi.FromUnstructured(found)
+		box, err := sandboxapi.FromMetadata(found)
 		if err != nil {
 			return nil, fmt.Errorf("the Sandbox cannot be understood: %w", err)
 		}
 		return &box, nil
 	})
+}
+
+// metadata reads the metadata of one object.
+func metadata(ctx context.Context, from clients.ResourceInterface, resource schema.GroupResource, name string) (*metav1.ObjectMeta, error) {
+	found, err := from.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, readFailure(err, resource, name)
+	}
+	return &found.ObjectMeta, nil
 }
 
 // read bounds and measures one read. names become parts of a path, and some came from a review or a Pod.

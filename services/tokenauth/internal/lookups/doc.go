@@ -7,11 +7,14 @@
 //     from one of its own.
 //   - [ErrAbsent] is in an error only when the API server said that this object does not exist. That it does not know the
 //     resource, or that something before it answered 404, is another error.
-//   - No error and no answer repeats the credential, whatever the API server does with it (architecture, rule 6).
+//   - No error and no answer repeats the credential, nor our own, whatever the API server does with them, or what is in its
+//     place (architecture, rule 6): errors are texts of ours, by kind.
+//   - Of objects only the metadata is read: they may be as large as the cluster lets them, and decisions rest on nothing else.
 //   - Every request has a deadline, the caller's or Timeout, whichever is first. Waiting for the client's own rate limit and
 //     for a Retry-After counts.
 //
-// What it asks for in RBAC: create on tokenreviews, get on namespaces, pods and sandboxes.
+// What it needs in RBAC: the verb create on tokenreviews of authentication.k8s.io, and get on pods, on sandboxes of
+// agents.x-k8s.io and, in managed and operator mode, on namespaces.
 //
 // The caller is package inquiry.
 package lookups

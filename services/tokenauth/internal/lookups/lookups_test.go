@@ -37,8 +37,13 @@ type fixture struct {
 
 func start(t *testing.T, timeout time.Duration, change ...func(*kubeclient.Config)) *fixture {
 	t.Helper()
-	f := &fixture{world: apitest.Valid(driverconf.ModeShared), reg: prometheus.NewRegistry()}
-	f.Server = apitest.Start(t, f.world)
+	world := apitest.Valid(driverconf.ModeShared)
+	return startWith(t, world, apitest.Start(t, world), timeout, change...)
+}
+
+func startWith(t *testing.T, world *apitest.World, server *apitest.Server, timeout time.Duration, change ...func(*kubeclient.Config)) *fixture {
+	t.Helper()
+	f := &fixture{Server: server, world: world, reg: prometheus.NewRegistry()}
 	clients := f.Clients(t, zerolog.Nop(), f.reg, change...)
 	var err error
 	if f.Cluster, err = lookups.New(clients.Calls, timeout, f.reg); err != nil {
@@ -85,6 +90,28 @@ func TestWhatIsRead(t *testing.T) {
 	want := "[POST tokenreviews GET namespaces sandboxes GET pods sandboxes/" + apitest.PodName + " GET sandboxes sandboxes/box]"
 	if got := fmt.Sprint(f.Seen()); got != want {
 		t.Errorf("seen %s, want %s", got, want)
+	}
+}
+
+// TestOnlyMetadataIsRead: however large an object is, what comes of it is small.
+func TestOnlyMetadataIsRead(t *testing.T) {
+	f := start(t, time.Minute)
+	f.Change(func(w *apitest.World) { w.SpecBytes = 1 << 20 })
+	for resource, read := range f.reads() {
+		if err := read(t.Context()); err != nil {
+			t.Errorf("%s: %v", resource, err)
+		}
+		if n := f.Sent(resource); n == 0 || n > 8<<10 {
+			t.Errorf("%s: %d bytes came, of 1 MiB", resource, n)
+		}
+	}
+	box, err := f.Sandbox(t.Context(), sandboxapi.V1beta1, "sandboxes", apitest.SandboxName)
+	if err != nil || box.Labels["openshell.ai/gateway-id"] != apitest.GatewayID || box.Annotations["openshell.ai/sandbox-runtime-supervisor-uid"] != apitest.PodUID {
+		t.Errorf("%+v %v", box, err)
+	}
+	f.Change(func(w *apitest.World) { w.Sandbox.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })
+	if box, err = f.Sandbox(t.Context(), sandboxapi.V1beta1, "sandboxes", apitest.SandboxName); err != nil || !box.Deleting {
+		t.Errorf("%+v %v", box, err)
 	}
 }
 
@@ -197,51 +224,6 @@ func TestReviewAnswers(t *testing.T) {
 			!c.absent && !c.fails && (err != nil || status.Authenticated):
 			t.Errorf("%s: %+v %v", name, status, err)
 		}
-	}
-}
-
-// TestFailuresOfAReviewSayWhatToDoAndNothingOfTheCredential: the API server repeats the credential wherever it can.
-func TestFailuresOfAReviewSayWhatToDoAndNothingOfTheCredential(t *testing.T) {
-	f := start(t, 30*time.Second)
-	const token = "short"
-	for name, c := range map[string]struct {
-		fault apitest.Fault
-		want  string
-	}{
-		"400":          {apitest.Fail(400, metav1.StatusReasonBadRequest, token), "400"},
-		"401":          {apitest.Fail(401, metav1.StatusReasonUnauthorized, token), "our own credentials"},
-		"403":          {apitest.Fail(403, metav1.StatusReasonForbidden, token), "create on tokenreviews"},
-		"404":          {apitest.Plain(404, token), "does not serve TokenReviews"},
-		"429":          {apitest.Fail(429, metav1.StatusReasonTooManyRequests, token), "priority levels"},
-		"500":          {apitest.Fail(500, metav1.StatusReasonInternalError, token), "500 Internal Server Error"},
-		"503 of proxy": {apitest.Plain(503, token), "503"},
-		"odd reason":   {apitest.Fail(500, token, token), "500"},
-		"cut off": {func(w http.ResponseWriter, _ *http.Request) bool {
-			w.Header().Set("Content-Length", "1000")
-			_, _ = w.Write([]byte(token))
-			panic(http.ErrAbortHandler)
-		}, ""},
-	} {
-		f.On(apitest.TokenReviews, c.fault)
-		err := f.review(t.Context(), token)
-		if err == nil || errors.Is(err, lookups.ErrAbsent) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), token) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestTheServersTextAboutACredentialIsWithheldWhenItRepeatsIt(t *testing.T) {
-	f := start(t, time.Minute)
-	f.Change(func(w *apitest.World) { w.RefusedWith = "invalid token %s: no" })
-	for _, token := range []string{"abc", "a longer token that is no JWT", strings.Repeat("x", 5000), "\x00\xff", "line\nend"} {
-		status, err := f.Review(t.Context(), secret.New([]byte(token)), audience)
-		if err != nil || status.Authenticated || !strings.Contains(status.Error, "withheld") {
-			t.Errorf("%q: %+v %v", token, status, err)
-		}
-	}
-	f.Change(func(w *apitest.World) { w.RefusedWith = "token has expired" })
-	if status, err := f.Review(t.Context(), secret.New([]byte("eyJhbGciOiJIUzI1NiJ9.e30.c2ln")), audience); err != nil || status.Error != "token has expired" {
-		t.Errorf("%+v %v", status, err)
 	}
 }
 
