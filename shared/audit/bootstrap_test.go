@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,9 +19,9 @@ func TestBootstrap(t *testing.T) {
 	srv := natstest.Start(t)
 	js := jetStream(t, connect(t, srv.URL()))
 	for i, want := range []bool{true, false} {
-		created, err := Bootstrap(t.Context(), js, quick())
-		if err != nil || created != want {
-			t.Fatalf("call %d: created %t, %v", i, created, err)
+		done, err := Bootstrap(t.Context(), js, quick())
+		if err != nil || done.Created != want || len(done.Changes) > 0 {
+			t.Fatalf("call %d: %+v, %v", i, done, err)
 		}
 	}
 	var calls sync.WaitGroup
@@ -44,8 +46,6 @@ func TestStreamDiffers(t *testing.T) {
 		setting string
 		spoil   func(*jetstream.StreamConfig)
 	}{
-		{"max_age", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }},
-		{"max_bytes", func(c *jetstream.StreamConfig) { c.MaxBytes++ }},
 		{"max_msgs", func(c *jetstream.StreamConfig) { c.MaxMsgs = 100 }},
 		{"max_msg_size", func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 }},
 		{"max_msgs_per_subject", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 }},
@@ -69,9 +69,9 @@ func TestStreamDiffers(t *testing.T) {
 			if _, err := js.CreateStream(t.Context(), cfg); err != nil {
 				t.Fatal(err)
 			}
-			created, err := Bootstrap(t.Context(), js, quick())
-			if created || !errors.Is(err, ErrStreamDiffers) || !strings.Contains(err.Error(), test.setting+" is ") {
-				t.Errorf("created %t, %v", created, err)
+			done, err := Bootstrap(t.Context(), js, quick(), AllowShrink())
+			if done.Created || !errors.Is(err, ErrStreamDiffers) || !strings.Contains(err.Error(), test.setting+" is ") {
+				t.Errorf("%+v, %v", done, err)
 			}
 			if err := js.DeleteStream(t.Context(), Stream); err != nil {
 				t.Fatal(err)
@@ -84,8 +84,58 @@ func TestStreamDiffers(t *testing.T) {
 	if _, err := js.CreateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	if created, err := Bootstrap(t.Context(), js, quick()); created || err != nil {
-		t.Errorf("created %t, %v", created, err)
+	if done, err := Bootstrap(t.Context(), js, quick()); done.Created || err != nil {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+// TestBootstrapChangesBounds: more at once, less only when it is allowed, and what people wrote on the stream stays.
+func TestBootstrapChangesBounds(t *testing.T) {
+	srv := natstest.Start(t)
+	js := jetStream(t, connect(t, srv.URL()))
+	start := streamConfig(quick())
+	start.Description = "for people"
+	if _, err := js.CreateStream(t.Context(), start); err != nil {
+		t.Fatal(err)
+	}
+	have := func() jetstream.StreamConfig {
+		stream, err := js.Stream(t.Context(), Stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream.CachedInfo().Config
+	}
+	cfg := quick()
+	cfg.MaxAge, cfg.MaxBytes = 2*cfg.MaxAge, 2*cfg.MaxBytes
+	done, err := Bootstrap(t.Context(), js, cfg)
+	want := []string{"max_age was 720h0m0s, is 1440h0m0s", "max_bytes was 16777216, is 33554432"}
+	if err != nil || done.Created || !slices.Equal(done.Changes, want) {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if c := have(); c.MaxAge != cfg.MaxAge.Std() || c.MaxBytes != cfg.MaxBytes || c.Description != "for people" {
+		t.Errorf("%+v", c)
+	}
+
+	// One bound up and one down is less.
+	cfg.MaxAge, cfg.MaxBytes = cfg.MaxAge/2, 2*cfg.MaxBytes
+	if _, err := Bootstrap(t.Context(), js, cfg); !errors.Is(err, ErrStreamShrinks) || !strings.Contains(err.Error(), "max_age was 1440h0m0s, is 720h0m0s") {
+		t.Errorf("less without leave: %v", err)
+	}
+	if c := have(); c.MaxAge != 2*cfg.MaxAge.Std() || c.MaxBytes != cfg.MaxBytes/2 {
+		t.Errorf("something was changed: %+v", c)
+	}
+	if done, err := Bootstrap(t.Context(), js, cfg, AllowShrink()); err != nil || len(done.Changes) != 2 || have().MaxAge != cfg.MaxAge.Std() {
+		t.Errorf("less with leave: %+v, %v", done, err)
+	}
+
+	// A stream without a bound has more than any.
+	endless := have()
+	endless.MaxAge, endless.MaxBytes = 0, -1
+	if _, err := js.UpdateStream(t.Context(), endless); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Bootstrap(t.Context(), js, cfg); !errors.Is(err, ErrStreamShrinks) || !strings.Contains(err.Error(), "max_bytes was -1") {
+		t.Errorf("a bound for what had none: %v", err)
 	}
 }
 
@@ -113,8 +163,16 @@ func TestBootstrapRights(t *testing.T) {
 	})
 	js := jetStream(t, connect(t, srv.URL(), identified(t, seed)))
 	for i, want := range []bool{true, false} {
-		if created, err := Bootstrap(t.Context(), js, quick()); err != nil || created != want {
-			t.Errorf("call %d: created %t, %v", i, created, err)
+		if done, err := Bootstrap(t.Context(), js, quick()); err != nil || done.Created != want {
+			t.Errorf("call %d: %+v, %v", i, done, err)
 		}
+	}
+	// To change a bound takes one more.
+	more := quick()
+	more.MaxBytes *= 2
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := Bootstrap(ctx, js, more); err == nil || !strings.Contains(err.Error(), "lacks a right") || !strings.Contains(err.Error(), "STREAM.UPDATE") {
+		t.Errorf("without the right: %v", err)
 	}
 }

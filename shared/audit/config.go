@@ -32,8 +32,9 @@ type Config struct {
 	MaxBytes int64 `toml:"max_bytes"`
 	// Replicas of the stream: 1, 3 or 5.
 	Replicas int `toml:"replicas"`
-	// Buffer is how many events wait in memory at most, while the stream cannot be reached; one takes about 1 KiB, and
-	// never more than 4 KiB. 16 to 65536.
+	// Buffer is how many events wait to be sent, while the stream cannot be reached; those beyond are dropped and counted.
+	// Up to 64 more may be sent and not yet acknowledged. One takes about 1 KiB of memory, with the longest texts 4 KiB. 16
+	// to 65536.
 	Buffer int `toml:"buffer"`
 	// AckTimeout is how long an event may go without an acknowledgement before it is sent again. 100ms to 1m.
 	AckTimeout driverconf.Duration `toml:"ack_timeout"`

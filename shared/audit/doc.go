@@ -4,8 +4,8 @@
 // Invariant: Trail.Record changes nothing. It has no result, waits for no network, and costs the same whether NATS is
 // well, slow, away, or without the stream. What is not known to be in the stream is counted, by cause, and leaves a gap
 // in the sequence of its instance, which shows in the stream itself. The log line is written by Record, before it
-// returns, and is there whatever becomes of the message; a log writer that blocks blocks it as it blocks every other
-// line of the daemon.
+// returns, at whatever level the log is set to, and is there whatever becomes of the message; a log writer that blocks
+// blocks it as it blocks every other line of the daemon.
 //
 // Nothing here can hold a token: an Event names a bearer by a Fingerprint, which only a Hasher makes, and has no room
 // for free text. Of a decision's texts only its reason and its step are kept, and a text that looks like a JWT is
@@ -20,7 +20,8 @@
 // # Rights
 //
 // A daemon publishes on its own subject (see [Subject]) and subscribes to its inbox, nothing else. [Bootstrap] belongs to
-// another identity: one that may create the stream could hide that it was wiped.
+// another identity: one that may create the stream could hide that it was wiped, and one that may change it could shrink it
+// until nothing is left.
 //
 // # Use
 //
@@ -29,6 +30,7 @@
 //	go trail.Run(ctx) // until ctx ends, before conn does
 //	trail.Record(audit.Event{Call: "authenticate", Decision: d, Token: hasher.Fingerprint(bearer)})
 //
-// Callers: tokenauth. The package has no policy of any daemon, so lifecycle and supervisorctl can record what they
-// decide in the same stream.
+// Callers: tokenauth, which records and has the command that makes the stream, and nswatch, which makes it on the server
+// that it hosts itself. The package has no policy of any daemon, so lifecycle and supervisorctl can record what they decide
+// in the same stream.
 package audit

@@ -33,6 +33,8 @@ const (
 	keyTokenKey  = "token_key"
 	keyRequestID = "request_id"
 	keyCaller    = "caller"
+	keyStream    = "stream"
+	keySubject   = "subject"
 )
 
 // What an Entry says of the allowlist.
@@ -41,8 +43,8 @@ const (
 	allowlistUnproven = "unproven"
 )
 
-// entry is event as it may be kept, without what only a Trail knows. It keeps no memory of a caller's beyond the bounds
-// of its texts.
+// entry is event as it may be kept, without what only a Trail knows. Its texts have the bounds of this package; one that
+// was within them is the caller's own.
 func entry(event *Event, now time.Time) Entry {
 	d := &event.Decision
 	e := Entry{
@@ -57,7 +59,7 @@ func entry(event *Event, now time.Time) Entry {
 		SandboxID:  identifier(event.SandboxID, maxID),
 		Token:      event.Token.hash,
 		TokenKey:   event.Token.key,
-		RequestID:  identifier(event.RequestID, maxID),
+		RequestID:  RequestID(event.RequestID),
 		Caller:     identifier(event.Caller, maxName),
 		DurationMS: telemetry.DurationMS(event.Duration),
 	}

@@ -21,8 +21,12 @@ const (
 	cutMark = "..."
 )
 
+// RequestID is a caller's id of a request as an Entry and its log line have it, for other lines about the same request: at
+// most 128 bytes of printable ASCII, cut and replaced as an Event says, and withheld when it looks like a JWT.
+func RequestID(text string) string { return identifier(text, maxID) }
+
 // identifier is text as it may be kept: printable ASCII, at most limit bytes, not a JWT. A text that is already so is
-// returned as it is. What is returned never keeps a longer text in memory.
+// returned as it is, with the memory that it is a part of; any other is copied.
 func identifier(text string, limit int) string {
 	// Before the cut, which could remove what gives a token away.
 	if len(text) >= len(jwtStart) && strings.Contains(text, jwtStart) {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
 // Origin says whose decisions a Trail records.
@@ -40,8 +42,10 @@ type Trail struct {
 	instance string
 	conn     Connection
 	log      zerolog.Logger
-	metrics  *metrics
-	started  atomic.Bool
+	// decisions writes what must be written whatever the level of log is.
+	decisions zerolog.Logger
+	metrics   *metrics
+	started   atomic.Bool
 	// trouble is why nothing can be published now, a cause; noTrouble, or nothing at first, while something can.
 	trouble atomic.Value
 
@@ -67,7 +71,7 @@ func New(cfg Config, origin Origin, conn Connection, log zerolog.Logger, reg pro
 	if _, err := rand.Read(instance); err != nil {
 		return nil, fmt.Errorf("portcullis.audit: name this process: %w", err)
 	}
-	t := &Trail{cfg: cfg, origin: origin, instance: hex.EncodeToString(instance), conn: conn, log: log}
+	t := &Trail{cfg: cfg, origin: origin, instance: hex.EncodeToString(instance), conn: conn, log: log, decisions: log.Level(zerolog.InfoLevel)}
 	if cfg.Publish && conn != nil {
 		t.queue = make(chan Entry, cfg.Buffer)
 	}
@@ -76,13 +80,13 @@ func New(cfg Config, origin Origin, conn Connection, log zerolog.Logger, reg pro
 	return t, err
 }
 
-// Record keeps one decision: it writes the log line, at info level, and puts the event into the queue. It never blocks on anything but
-// the log, never fails, and changes nothing. An event that finds the queue full, or Run stopped, is counted as dropped.
+// Record keeps one decision: it writes the log line, which says level info and is written whatever level the settings ask
+// for, and puts the event into the queue. It never blocks on anything but the log, never fails, and changes nothing. An event that finds the queue full, or Run stopped, is counted as dropped.
 func (t *Trail) Record(event Event) {
 	e := entry(&event, time.Now())
 	e.Instance, e.Daemon, e.Gateway = t.instance, t.origin.Daemon, t.origin.GatewayID
 	dropped := t.enqueue(&e)
-	e.write(t.log.Info())
+	e.write(t.decisions.Info())
 	if dropped != noTrouble {
 		t.metrics.drop(dropped, 1)
 	}
@@ -120,13 +124,28 @@ func (t *Trail) close() {
 	close(t.queue)
 }
 
-// Run publishes what Record keeps until ctx ends; then it gives what is left FlushTimeout, counts what was not
+// tellWhere says once where decisions go.
+func (t *Trail) tellWhere() {
+	line := t.decisions.Info()
+	switch {
+	case t.queue != nil:
+		line.Str(keyStream, Stream).Str(keySubject, Subject(t.origin.GatewayID, t.origin.Daemon)).
+			Msg("decisions are recorded in this log and in the stream")
+	case !t.cfg.Publish:
+		line.Str(telemetry.KeyCause, "publish of portcullis.audit is false").Msg("decisions are recorded in this log only")
+	default:
+		line.Str(telemetry.KeyCause, "no NATS is configured").Msg("decisions are recorded in this log only")
+	}
+}
+
+// Run says once where decisions go, and publishes what Record keeps until ctx ends; then it gives what is left FlushTimeout, counts what was not
 // acknowledged as dropped, and returns nil. It never returns because NATS is away. It returns an error only when called
 // twice. The connection should outlive it.
 func (t *Trail) Run(ctx context.Context) error {
 	if !t.started.CompareAndSwap(false, true) {
 		return errors.New("audit: the trail was started twice")
 	}
+	t.tellWhere()
 	if t.queue == nil {
 		<-ctx.Done()
 		return nil

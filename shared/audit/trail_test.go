@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
+	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
 // away is a connection that never is.
@@ -142,6 +143,36 @@ func TestLogOnly(t *testing.T) {
 		d.record(1)
 		if d.droppedAll() != 0 || d.log.decisions() != 4 {
 			t.Errorf("%s: dropped %d, logged %d", name, d.droppedAll(), d.log.decisions())
+		}
+	}
+}
+
+// TestTheLevelSilencesNoDecision: nor where they go. Everything else may be.
+func TestTheLevelSilencesNoDecision(t *testing.T) {
+	for name, test := range map[string]struct {
+		conn Connection
+		edit func(*Config)
+		want []string
+	}{
+		"no NATS":      {nil, func(*Config) {}, []string{`"cause":"no NATS is configured"`, "decisions are recorded in this log only"}},
+		"switched off": {away{}, func(c *Config) { c.Publish = false }, []string{`"cause":"publish of portcullis.audit is false"`, "decisions are recorded in this log only"}},
+		"stream":       {away{}, func(*Config) {}, []string{`"stream":"PORTCULLIS_AUDIT","subject":"portcullis.audit.gw-1.tokenauth"`, "decisions are recorded in this log and in the stream"}},
+	} {
+		log, cfg := &logged{}, quick()
+		cfg.FlushTimeout = 0
+		test.edit(&cfg)
+		trail, err := New(cfg, origin, test.conn, telemetry.NewLogger(log, zerolog.ErrorLevel, "d"), prometheus.NewRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := (&desk{Trail: trail, t: t, log: log}).start()
+		d.record(2)
+		for _, want := range test.want {
+			await(t, name+" is told", func() bool { return strings.Contains(log.String(), want) })
+		}
+		d.stop()
+		if n := strings.Count(log.String(), "\n"); n != 3 || d.log.decisions() != 2 || strings.Count(log.String(), `"level":"info"`) != 3 {
+			t.Errorf("%s: %d lines\n%s", name, n, log.String())
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/portcullis-mesh/portcullis/shared/audit"
 	"github.com/portcullis-mesh/portcullis/shared/command"
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
@@ -24,11 +25,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// own is the section of a daemon that has nothing but what every daemon has.
-type own struct{ daemon.Config }
+// own is the section of a daemon that has nothing but what every daemon has, and a trail of its decisions if it records.
+type own struct {
+	daemon.Config
+	trail *audit.Config
+}
 
 func (o *own) Sections() map[string]driverconf.Section {
-	return map[string]driverconf.Section{"nswatch": &o.Config}
+	sections := map[string]driverconf.Section{"nswatch": &o.Config}
+	if o.trail != nil {
+		sections[audit.Section] = o.trail
+	}
+	return sections
 }
 
 func (o *own) Process() daemon.Config { return o.Config }
@@ -162,6 +170,34 @@ func TestBadInputEndsWithOneLineEach(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAStopFlushesTheTrail: a daemon that records decisions keeps time for the last of them, at the expense of its calls.
+func TestAStopFlushesTheTrail(t *testing.T) {
+	var drain time.Duration
+	d := program(func(_ context.Context, p *command.Parts[*own]) error {
+		drain = p.Drain()
+		return errors.New("wired")
+	})
+	run(t.Context(), d, nil, "--config", settings(t, free+"shutdown_grace = \"40s\"\n"))
+	if drain != 20*time.Second {
+		t.Errorf("without a trail calls have %s", drain)
+	}
+	d.Settings = func() *own {
+		trail := audit.DefaultConfig()
+		return &own{Config: daemon.DefaultConfig(), trail: &trail}
+	}
+	run(t.Context(), d, nil, "--config", settings(t, free+"shutdown_grace = \"40s\"\n"))
+	if drain != 15*time.Second {
+		t.Errorf("with a trail calls have %s", drain)
+	}
+	for limit, fits := range map[string]bool{"5s": true, "6s": false} {
+		file := settings(t, free+"shutdown_grace = \"40s\"\n[portcullis.audit]\nflush_timeout = \""+limit+"\"\n")
+		got := run(t.Context(), d, nil, "config", "check", "--config", file)
+		if (got.code == 0) != fits || (!fits && !strings.Contains(got.stderr, "portcullis.audit.flush_timeout")) {
+			t.Errorf("%s: %+v", limit, got)
+		}
 	}
 }
 

@@ -14,13 +14,23 @@ import (
 
 // ConnectNATS makes the daemon's connection to NATS and adds it, with its readiness check.
 func (p *Parts[S]) ConnectNATS(cfg natsconn.Config) (*natsconn.Conn, error) {
+	conn, err := p.ConnectNATSUnchecked(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return conn, p.Checks.AddReadiness(natsconn.Section, conn.Ready)
+}
+
+// ConnectNATSUnchecked is ConnectNATS without the readiness check: for a daemon that can do its work for a while without
+// the connection, and has a check of its own for when it cannot.
+func (p *Parts[S]) ConnectNATSUnchecked(cfg natsconn.Config) (*natsconn.Conn, error) {
 	cfg.Name = "portcullis-" + p.name
 	conn, err := natsconn.New(cfg, telemetry.Component(p.Log, natsconn.Section), p.Registry)
 	if err != nil {
 		return nil, err
 	}
 	p.Group.Add(natsconn.Section, conn.Run)
-	return conn, p.Checks.AddReadiness(natsconn.Section, conn.Ready)
+	return conn, nil
 }
 
 // KubernetesDefaults are kubeclient's, under the daemon's own name in the API server's audit log.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -15,11 +16,38 @@ const (
 	ExitFailed = 1
 )
 
+// Exit codes that a command may choose, inclusive. What is above has a meaning for shells.
+const (
+	leastChosen = 2
+	mostChosen  = 125
+)
+
+// coded is an error that says how a command exits.
+type coded struct {
+	error
+	code int
+}
+
+func (c coded) Unwrap() error { return c.error }
+
+// WithExitCode makes Exit give code for err, and for every error that err is in. A code outside 2 to 125 is ExitFailed; a
+// nil err stays nil.
+func WithExitCode(err error, code int) error {
+	if err == nil {
+		return nil
+	}
+	if code < leastChosen || code > mostChosen {
+		code = ExitFailed
+	}
+	return coded{err, code}
+}
+
 // maxExitLines bounds what Exit prints of one error.
 const maxExitLines = 100
 
 // Exit writes the outcome of a daemon to stderr and returns the exit code. A nil
-// err writes nothing and gives ExitRequested. Any other gives ExitFailed and one
+// err writes nothing and gives ExitRequested. Any other gives ExitFailed, or the code
+// that WithExitCode has put into it, and one
 // line per line of the error's text, each begun with the daemon's name and with
 // control characters replaced, so that text from files or peers cannot forge lines
 // or drive a terminal. There is never a stack trace.
@@ -38,6 +66,9 @@ func Exit(stderr io.Writer, daemon string, err error) int {
 	}
 	// There is nowhere left to report that stderr is gone.
 	_, _ = io.WriteString(stderr, out.String())
+	if chosen := (coded{}); errors.As(err, &chosen) {
+		return chosen.code
+	}
 	return ExitFailed
 }
 

@@ -32,7 +32,9 @@ import (
 // malformed, deadlines that have passed on arrival.
 //
 // Lines are info for what callers cause, warn for what did not answer, error for
-// what we did wrong, debug for health probes.
+// what we did wrong, debug for health probes and for calls that went well. A handler
+// that writes a line about its calls says so with Accounted; what callers cause is
+// then debug too.
 type callLog struct{ log zerolog.Logger }
 
 var _ stats.Handler = callLog{}
@@ -44,8 +46,26 @@ type callKey struct{}
 type call struct {
 	method string
 
-	mu      sync.Mutex // a handler may receive in a goroutine that it does not wait for
-	request any        // nil unless log writes debug lines
+	mu        sync.Mutex // a handler may receive in a goroutine that it does not wait for
+	request   any        // nil unless log writes debug lines
+	accounted bool
+}
+
+// Accounted says, with the context of a call, that its handler writes a line about it
+// at info level or above, so that one of gRPC's would be noise. Without ServerOptions it
+// does nothing.
+func Accounted(ctx context.Context) {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.accounted = true
+	}
+}
+
+func (c *call) isAccounted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.accounted
 }
 
 // TagRPC begins a call.
@@ -107,7 +127,11 @@ func (c *call) firstMessage() any {
 
 func (l callLog) write(ctx context.Context, c *call, took time.Duration, err error) {
 	ended := statusOf(err)
-	line := l.log.WithLevel(levelOf(c.method, ended.Code()))
+	level := levelOf(c.method, ended.Code())
+	if level == zerolog.InfoLevel && c.isAccounted() {
+		level = zerolog.DebugLevel
+	}
+	line := l.log.WithLevel(level)
 	if line == nil {
 		return
 	}
@@ -159,6 +183,8 @@ func levelOf(method string, code codes.Code) zerolog.Level {
 		return zerolog.DebugLevel
 	}
 	switch code {
+	case codes.OK:
+		return zerolog.DebugLevel
 	case codes.Unknown, codes.Internal, codes.DataLoss:
 		return zerolog.ErrorLevel
 	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted:

@@ -101,8 +101,11 @@ func TestCallsAreLogged(t *testing.T) {
 		call  func(context.Context, *computev1.AuthenticateSandboxRequest) (*computev1.AuthenticateSandboxResponse, error)
 		want  map[string]any // nil for no line
 	}{
-		{"info", zerolog.InfoLevel, authenticated, base("OK", "info")},
-		{"debug adds the request", zerolog.DebugLevel, authenticated, with(base("OK", "info"), "request", request)},
+		{"a call that went well", zerolog.InfoLevel, authenticated, nil},
+		{"debug adds the request", zerolog.DebugLevel, authenticated, with(base("OK", "debug"), "request", request)},
+		{"accounted for", zerolog.InfoLevel, accounted(codes.PermissionDenied), nil},
+		{"accounted for at debug", zerolog.DebugLevel, accounted(codes.PermissionDenied), with(with(base("PermissionDenied", "debug"), "request", request), "error", "no")},
+		{"accounted for and not answered", zerolog.InfoLevel, accounted(codes.Unavailable), with(base("Unavailable", "warn"), "error", "no")},
 		{"refusal", zerolog.InfoLevel, refused, with(base("PermissionDenied", "info"), "error", "namespace is not listed; at all")},
 		{"below the level", zerolog.WarnLevel, refused, nil},
 	} {
@@ -126,6 +129,17 @@ func TestCallsAreLogged(t *testing.T) {
 		})
 	}
 }
+
+// accounted is a handler that writes lines of its own.
+func accounted(code codes.Code) func(context.Context, *computev1.AuthenticateSandboxRequest) (*computev1.AuthenticateSandboxResponse, error) {
+	return func(ctx context.Context, _ *computev1.AuthenticateSandboxRequest) (*computev1.AuthenticateSandboxResponse, error) {
+		Accounted(ctx)
+		return nil, status.Error(code, "no")
+	}
+}
+
+// TestAccountedOutsideOfACall does nothing.
+func TestAccountedOutsideOfACall(t *testing.T) { Accounted(t.Context()) }
 
 func TestStreamsAreLoggedWithTheirRequest(t *testing.T) {
 	s := serveGRPC(t, &driver{watch: func(grpc.ServerStreamingServer[computev1.WatchSandboxesEvent]) error { return errBoom }},
@@ -154,7 +168,7 @@ func TestTraceIDIsLogged(t *testing.T) {
 	var log logBuffer
 	id := trace.TraceID{0: 0xab, 15: 0xcd}
 	ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: id}))
-	callLog{log.logger(zerolog.InfoLevel)}.write(ctx, &call{method: "/a.B/C"}, time.Millisecond, nil)
+	callLog{log.logger(zerolog.DebugLevel)}.write(ctx, &call{method: "/a.B/C"}, time.Millisecond, nil)
 	if lines := log.lines(t, "gRPC call"); len(lines) != 1 || lines[0]["trace_id"] != id.String() {
 		t.Errorf("log: %v", lines)
 	}
@@ -263,7 +277,7 @@ func TestPeersAreNamedByTheirTransport(t *testing.T) {
 	listener, err := udsock.Listen(t.Context(), path, udsock.Options{})
 	must(t, err)
 	var log logBuffer
-	server := grpc.NewServer(append(ServerOptions(log.logger(zerolog.InfoLevel), newChecks(t, slow)), grpc.Creds(udsock.Credentials()))...)
+	server := grpc.NewServer(append(ServerOptions(log.logger(zerolog.DebugLevel), newChecks(t, slow)), grpc.Creds(udsock.Credentials()))...)
 	computev1.RegisterComputeDriverServer(server, &driver{authenticate: authenticated})
 	cancel, result := start(func(ctx context.Context) error { return ServeGRPC(ctx, server, listener, patience, zerolog.Nop()) })
 	conn, err := udsock.NewClient(path)
@@ -281,6 +295,7 @@ func TestPeersAreNamedByTheirTransport(t *testing.T) {
 
 func TestLevelOf(t *testing.T) {
 	want := map[codes.Code]zerolog.Level{
+		codes.OK:      zerolog.DebugLevel,
 		codes.Unknown: zerolog.ErrorLevel, codes.Internal: zerolog.ErrorLevel, codes.DataLoss: zerolog.ErrorLevel,
 		codes.Unavailable: zerolog.WarnLevel, codes.DeadlineExceeded: zerolog.WarnLevel, codes.ResourceExhausted: zerolog.WarnLevel,
 	}

@@ -275,6 +275,11 @@ func TestExit(t *testing.T) {
 		{"control characters", errors.New("x\x1b[2J\ty\r\u202ez\x00é"), 1, "d: x?[2J y??z?é\n"},
 		{"invalid text", errors.New("\xff"), 1, "d: \uFFFD\n"},
 		{"empty", errors.New(""), 1, "d: \n"},
+		{"chosen code", WithExitCode(errors.New("refused"), 2), 2, "d: refused\n"},
+		{"chosen code among others", errors.Join(errors.New("a"), fmt.Errorf("b: %w", WithExitCode(errors.New("c"), 3))), 3, "d: a\nd: b: c\n"},
+		{"code of a shell", WithExitCode(errors.New("x"), 126), 1, "d: x\n"},
+		{"code of success", WithExitCode(errors.New("x"), 0), 1, "d: x\n"},
+		{"no error", WithExitCode(nil, 2), 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder

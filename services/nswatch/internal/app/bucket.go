@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/rs/zerolog"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
@@ -68,44 +65,8 @@ func bucketAnswer(reply []byte) error {
 	}
 }
 
-// awaiter gives a connection when there is one; *natsconn.Conn is one.
-type awaiter interface {
-	Await(ctx context.Context) (natsconn.Session, error)
-}
-
-// bootstrapEmbedded is a task that creates the bucket on the embedded server, which nobody else does, and then waits
-// for its end. It tries again until it worked: no list can be published before.
-func bootstrapEmbedded(conn awaiter, log zerolog.Logger) func(context.Context) error {
-	return func(ctx context.Context) error {
-		wait := backoff.NewExponentialBackOff(backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))
-		for ctx.Err() == nil {
-			created, err := bootstrapOnce(ctx, conn)
-			if err == nil {
-				log.Info().Str(keyBucket, allowkv.Bucket).Bool(keyCreated, created).Msg("the bucket is there")
-				<-ctx.Done()
-				return nil
-			}
-			if ctx.Err() == nil {
-				log.Error().Err(err).Str(keyBucket, allowkv.Bucket).Msg("cannot create the bucket on the embedded server; trying again")
-				sleep(ctx, wait.NextBackOff())
-			}
-		}
-		return nil
-	}
-}
-
-func bootstrapOnce(ctx context.Context, conn awaiter) (created bool, err error) {
-	session, err := conn.Await(ctx)
-	if err != nil {
-		return false, err
-	}
-	return allowkv.Bootstrap(ctx, session.JetStream, 1)
-}
-
 // Log keys beside telemetry's.
 const (
-	keyBucket     = "bucket"
-	keyCreated    = "created"
 	keyGateway    = "gateway_id"
 	keySource     = "source"
 	keySelector   = "selector"
@@ -113,12 +74,3 @@ const (
 	keyRevocation = "revocation_ms"
 	keySigner     = "key_id"
 )
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}

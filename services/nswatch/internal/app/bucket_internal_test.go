@@ -105,28 +105,3 @@ func TestBucketNotReady(t *testing.T) {
 		}
 	}
 }
-
-// TestBootstrapEmbedded tries until it worked.
-func TestBootstrapEmbedded(t *testing.T) {
-	srv := natstest.New(t)
-	conn := connectTo(t, srv.URL())
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- bootstrapEmbedded(conn, zerolog.Nop())(ctx) }()
-	srv.Start()
-	ready := bucketReady(conn, "blue")
-	for end := time.Now().Add(time.Minute); ready(ctx) != nil; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %v", ready(ctx))
-		}
-	}
-	select {
-	case err := <-done:
-		t.Errorf("the task ended before it was asked to: %v", err)
-	default:
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/leadership"
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
+	"github.com/portcullis-mesh/portcullis/shared/audit"
 	"github.com/portcullis-mesh/portcullis/shared/command"
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
@@ -23,7 +24,13 @@ type Settings struct {
 	Allowlist  allowkv.Config
 	NATS       natsconn.Config
 	Kubernetes kubeclient.Config
+	// Audit bounds the audit stream on the embedded server, which nobody else could make.
+	Audit auditBounds
 }
+
+// auditBounds is the section [portcullis.audit], as one who makes the stream and publishes nothing reads it: of a type of
+// its own, since flush_timeout takes no part in its stop.
+type auditBounds struct{ audit.Config }
 
 // Own is the section [portcullis.nswatch].
 type Own struct {
@@ -50,6 +57,7 @@ func defaults() *Settings {
 		Allowlist:  allowkv.DefaultConfig(),
 		NATS:       natsconn.DefaultConfig(),
 		Kubernetes: command.KubernetesDefaults(Name),
+		Audit:      auditBounds{audit.DefaultConfig()},
 	}
 	s.NATS.Required, s.Allowlist.Required = true, true
 	// A dead connection to the API server is noticed before the Lease is lost by it: validate demands it.
@@ -61,6 +69,7 @@ func defaults() *Settings {
 func (s *Settings) Sections() map[string]driverconf.Section {
 	return map[string]driverconf.Section{
 		Name: &s.Own, allowlist.Section: &s.Allowlist, natsconn.Section: &s.NATS, kubeclient.Section: &s.Kubernetes,
+		audit.Section: &s.Audit,
 	}
 }
 

@@ -82,7 +82,9 @@ func connect(p *command.Parts[*Settings]) (*natsconn.Conn, *kubeclient.Clients, 
 		return nil, nil, err
 	}
 	if p.Settings.NATS.Embedded {
-		p.Group.Add("bootstrap", bootstrapEmbedded(conn, telemetry.Component(p.Log, "bootstrap")))
+		log := telemetry.Component(p.Log, "bootstrap")
+		p.Group.Add("bootstrap", bootstrapEmbedded(conn, bucket(), log))
+		p.Group.Add("bootstrap audit", bootstrapEmbedded(conn, stream(p.Settings.Audit.Config), log))
 	}
 	if err := p.Checks.AddReadiness("bucket", bucketReady(conn, p.Config.Kubernetes.GatewayID)); err != nil {
 		return nil, nil, err

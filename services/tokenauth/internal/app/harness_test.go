@@ -9,14 +9,19 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/zerologr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/grpclog"
+	"k8s.io/klog/v2"
 
 	tokenauthv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/tokenauth/v1"
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/apitest"
@@ -27,9 +32,18 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc/meshtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// library is what gRPC and the cluster's client log, by the loggers that every daemon gives them. Theirs are the whole
+// process's, so they are set once, for all the daemons that the tests start.
+var library transcript
 
-const patience = 20 * time.Second
+func TestMain(m *testing.M) {
+	log := zerolog.New(&library).Level(zerolog.TraceLevel)
+	grpclog.SetLoggerV2(meshrpc.GRPCLog(log))
+	klog.SetLogger(zerologr.New(&log))
+	goleak.VerifyTestMain(m)
+}
+
+const patience = 60 * time.Second
 
 // transcript is a buffer that may be written to while the test reads it.
 type transcript struct {
@@ -181,11 +195,34 @@ func (d *daemon) awaitReady() {
 	eventually(d.t, "it is ready", func() bool { code, _ := d.get("/readyz"); return code == http.StatusOK })
 }
 
+// metric reads one series from the admin listener; 0 when there is none.
+func (d *daemon) metric(series string) float64 {
+	d.t.Helper()
+	_, text := d.get("/metrics")
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, series+" "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
+			if err != nil {
+				d.t.Errorf("%s: %v", line, err)
+			}
+			return n
+		}
+	}
+	return 0
+}
+
 // client is lifecycle's side of the mesh.
 func (s *site) client(d *daemon) tokenauthv1.TokenAuthServiceClient {
 	s.t.Helper()
+	return tokenauthv1.NewTokenAuthServiceClient(s.dial(d))
+}
+
+// dial is lifecycle's connection, which sends whatever it is given.
+func (s *site) dial(d *daemon) *grpc.ClientConn {
+	s.t.Helper()
 	files := meshtest.NewFiles(s.t, s.ca, "lifecycle")
 	cfg := meshrpc.DefaultConfig()
+	cfg.MaxMessageBytes = 64 << 20
 	cfg.CertFile, cfg.KeyFile, cfg.CAFile = files.Cert, files.Key, files.CA
 	mesh, err := meshrpc.New(cfg, meshrpc.Deps{Daemon: "lifecycle", Log: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	if err != nil {
@@ -196,5 +233,5 @@ func (s *site) client(d *daemon) tokenauthv1.TokenAuthServiceClient {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = conn.Close() })
-	return tokenauthv1.NewTokenAuthServiceClient(conn)
+	return conn
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
+	"github.com/portcullis-mesh/portcullis/shared/natsconn/netfault"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
 
@@ -166,6 +167,13 @@ func TestOperatorMode(t *testing.T) {
 		t.Errorf("%+v", explained)
 	}
 
+	_, metrics := d.get("/metrics")
+	for _, name := range metricNames(t) {
+		if !strings.Contains(metrics, "# TYPE "+name+" ") {
+			t.Errorf("the documentation speaks of %s, which there is not", name)
+		}
+	}
+
 	w.publish(allowlist.Entry{Name: apitest.Team, UID: "5e5e5e5e-0000-4000-8000-00000000dead"})
 	eventually(t, "an entry with another uid is refused", func() bool {
 		_, err := authenticate(t, c, token)
@@ -181,4 +189,35 @@ func TestOperatorMode(t *testing.T) {
 	if code := d.stop(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, d.stderr.String())
 	}
+}
+
+// TestReadinessFollowsTheListAlone: while NATS is away and the list still Fresh, calls are answered and the daemon stays ready;
+// when the list is no longer, readiness says both.
+func TestReadinessFollowsTheListAlone(t *testing.T) {
+	t.Parallel()
+	w := startWriter(t)
+	w.publish(apitest.Entry())
+	proxy := netfault.Start(t, strings.TrimPrefix(w.url, "nats://"))
+	s := newSite(t, driverconf.ModeOperator)
+	d := s.start(s.settings(driverconf.ModeOperator, strings.Replace(w.tables(), w.url, "nats://"+proxy.Addr(), 1)+"max_staleness = \"5s\"\nheartbeat_ttl = \"5s\"\n"))
+	c := s.client(d)
+	d.awaitReady()
+	proxy.Blackhole()
+	proxy.Cut()
+	eventually(t, "the connection is lost", func() bool { return d.metric("portcullis_nats_connected") == 0 })
+	_, verbose := d.get("/readyz?verbose")
+	_, err := authenticate(t, c, apitest.Valid(driverconf.ModeOperator).Token)
+	code, _ := d.get("/readyz")
+	if d.metric(`portcullis_allowlist_reader_state{state="fresh"}`) == 1 && (err != nil || code != http.StatusOK) {
+		t.Errorf("the list is fresh, the call says %v, readiness %d:\n%s", err, code, verbose)
+	}
+	if strings.Contains(verbose, "nats") {
+		t.Errorf("the connection is a part of readiness:\n%s", verbose)
+	}
+	eventually(t, "readiness says that the list is stale, and why", func() bool {
+		code, text := d.get("/readyz?verbose")
+		return code == http.StatusServiceUnavailable && strings.Contains(text, "stale") && strings.Contains(text, "not connected to NATS")
+	})
+	proxy.Pass()
+	d.awaitReady()
 }

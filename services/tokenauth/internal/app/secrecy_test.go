@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
@@ -10,9 +12,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
+	tokenauthv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/tokenauth/v1"
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/apitest"
 	"github.com/portcullis-mesh/portcullis/shared/audit"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
@@ -98,13 +103,15 @@ func TestNothingOfATokenIsDisclosed(t *testing.T) {
 			}
 		}
 	}
-	// Bytes that are no text do not come over the mesh; a file may hold them.
+	// Bytes that are no text: in a file, and on the wire from a client that does not look at what it sends.
 	binary := "\xff\xfe" + noise(44) + "\x80" + noise(45)
 	explained := run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", binary))
 	output["explanation of a binary file"] = explained.stdout + explained.stderr
-	if _, err := authenticate(t, c, binary); err == nil {
-		t.Error("binary is accepted")
+	err := sendRaw(t, s.dial(d), binary)
+	if status.Code(err) != codes.Internal {
+		t.Errorf("binary on the wire: %v", err)
 	}
+	output["error of binary on the wire"] = fmt.Sprint(err, status.Convert(err).Details())
 
 	// The API server fails, and repeats what it was asked in its error.
 	for name, bad := range badTokens() {
@@ -121,6 +128,10 @@ func TestNothingOfATokenIsDisclosed(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	output["log"] = d.stderr.String() + d.stdout.String()
+	output["log of the libraries"] = library.String()
+	if !strings.Contains(output["log"], `"grpc_code":"Internal"`) {
+		t.Error("the call with bytes that are no text has no line")
+	}
 	for where, text := range output {
 		tokens := badTokens()
 		tokens["binary"] = badToken{token: binary}
@@ -138,6 +149,63 @@ func TestDisclosuresAreSeen(t *testing.T) {
 		if bad.token != "" && discloses("before "+bad.token+" after", bad.token) == "" {
 			t.Errorf("%s is not seen", name)
 		}
+	}
+}
+
+// asIs sends bytes as they are, whatever the method expects.
+type asIs struct{}
+
+func (asIs) Name() string { return "proto" }
+
+func (asIs) Marshal(v any) ([]byte, error) { return v.([]byte), nil }
+
+func (asIs) Unmarshal(data []byte, v any) error {
+	*v.(*[]byte) = bytes.Clone(data)
+	return nil
+}
+
+// sendRaw calls with a credential that need not be text.
+func sendRaw(t *testing.T, conn *grpc.ClientConn, credential string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	request := protowire.AppendTag(nil, 1, protowire.BytesType)
+	request = protowire.AppendString(request, credential)
+	var answer []byte
+	return conn.Invoke(ctx, tokenauthv1.TokenAuthService_Authenticate_FullMethodName, request, &answer, grpc.ForceCodec(asIs{}))
+}
+
+// TestLargeCredentials: whatever the transport takes gets the contract's code, and is decided, counted and recorded as any
+// other; what it does not take ends cleanly. Nothing of either is told.
+func TestLargeCredentials(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, driverconf.ModeShared)
+	d := s.start(s.settings(driverconf.ModeShared))
+	d.awaitReady()
+	c := s.client(d)
+	piece := noise(97)
+	for size, want := range map[int]codes.Code{20_000: codes.InvalidArgument, 900 << 10: codes.InvalidArgument, 5 << 20: codes.ResourceExhausted} {
+		_, err := authenticate(t, c, strings.Repeat(piece, size/len(piece)))
+		v, decided := verdict.FromError(err)
+		if status.Code(err) != want || decided != (want == codes.InvalidArgument) || (decided && v.Outcome() != verdict.Denied) {
+			t.Errorf("%d bytes: %v %s", size, err, v.Explain())
+		}
+		if part := discloses(fmt.Sprint(err, status.Convert(err).Details()), piece); part != "" {
+			t.Errorf("%d bytes: the error holds %q", size, part)
+		}
+	}
+	if n := d.metric(`portcullis_tokenauth_decisions_total{outcome="denied",reason="credential_too_large"}`); n != 2 {
+		t.Errorf("%v are counted", n)
+	}
+	if _, err := authenticate(t, c, apitest.Valid(driverconf.ModeShared).Token); err != nil {
+		t.Errorf("it goes on: %v", err)
+	}
+	d.stop()
+	if n := strings.Count(d.stderr.String(), `"reason":"credential_too_large","step":"request.size"`); n < 2 {
+		t.Errorf("%d are in the log", n)
+	}
+	if part := discloses(d.stderr.String()+library.String(), piece); part != "" {
+		t.Errorf("the log holds %q", part)
 	}
 }
 

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"fmt"
+
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/service"
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
@@ -24,6 +26,10 @@ type Settings struct {
 	NATS       natsconn.Config // in operator mode, and for the audit stream
 	Allowlist  allowkv.Config  // used in operator mode
 	Audit      audit.Config
+
+	// withoutMesh leaves the table [portcullis.mesh] to the daemon: a command for people has no part in the mesh, and is to
+	// run where the daemon's certificates are not.
+	withoutMesh bool
 }
 
 // Own is the section [portcullis.tokenauth].
@@ -38,9 +44,14 @@ func (o *Own) Validate(report func(key, problem string)) {
 	o.Settings.Validate(report)
 }
 
-// maxRequest bounds a request of the mesh: a credential of the greatest size, with room to tell one that is too large so
-// with the contract's code. Bytes.
-const maxRequest = 64 << 10
+// Bounds of a request of the mesh, bytes. The transport's answer to what is larger is no verdict, so the default leaves much
+// room above the greatest credential for ones that are too large to be refused with the contract's code. What is received
+// is in memory before it is counted as a call.
+const (
+	leastRequest = 64 << 10
+	maxRequest   = 1 << 20
+	mostRequest  = 4 << 20
+)
 
 func defaults() *Settings {
 	s := &Settings{
@@ -60,12 +71,23 @@ func defaults() *Settings {
 	return s
 }
 
+// forPeople are the settings of a command.
+func forPeople() *Settings {
+	s := defaults()
+	s.withoutMesh = true
+	return s
+}
+
 // Sections implements command.Settings.
 func (s *Settings) Sections() map[string]driverconf.Section {
-	return map[string]driverconf.Section{
+	sections := map[string]driverconf.Section{
 		Name: &s.Own, meshrpc.Section: &s.Mesh, kubeclient.Section: &s.Kubernetes, natsconn.Section: &s.NATS,
 		allowlist.Section: &s.Allowlist, audit.Section: &s.Audit,
 	}
+	if s.withoutMesh {
+		delete(sections, meshrpc.Section)
+	}
+	return sections
 }
 
 // Process implements command.Settings.
@@ -77,8 +99,17 @@ const (
 	keyPublic = "portcullis.allowlist.public_keys_file"
 )
 
-// validate demands what operator mode needs: the allowlist is read from NATS, and believed by its signature.
+// validate has the rules that only the running daemon has, and those over several tables.
 func validate(cfg *driverconf.Config, own *Settings, report driverconf.Report) {
+	if n := own.Mesh.MaxMessageBytes; n < leastRequest || n > mostRequest {
+		report("portcullis.mesh.max_message_bytes", fmt.Sprintf("is %d; %s takes %d to %d: less cuts credentials off that the contract allows, more is memory that a caller may fill",
+			n, Name, leastRequest, mostRequest))
+	}
+	validateOperator(cfg, own, report)
+}
+
+// validateOperator demands what operator mode needs: the allowlist is read from NATS, and believed by its signature.
+func validateOperator(cfg *driverconf.Config, own *Settings, report driverconf.Report) {
 	if cfg.Kubernetes.WorkspaceMode != driverconf.ModeOperator {
 		return
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -71,27 +72,15 @@ func wire(ctx context.Context, p *command.Parts[*Settings]) error {
 	})
 }
 
-// connectNATS makes the connection that the allowlist and the audit stream need; nil when neither does. Only the allowlist
-// makes it a part of readiness.
+// connectNATS makes the connection that the allowlist and the audit stream need; nil when neither does. It is no part of
+// readiness: the list is good for a while without it, and no decision waits for the stream.
 func connectNATS(p *command.Parts[*Settings]) (*natsconn.Conn, error) {
-	if p.Config.Kubernetes.WorkspaceMode == driverconf.ModeOperator {
-		return p.ConnectNATS(p.Settings.NATS)
-	}
-	if !p.Settings.Audit.Publish || !p.Settings.NATS.Configured() {
+	operator := p.Config.Kubernetes.WorkspaceMode == driverconf.ModeOperator
+	if !operator && (!p.Settings.Audit.Publish || !p.Settings.NATS.Configured()) {
 		return nil, nil
 	}
-	cfg := p.Settings.NATS
-	cfg.Name = connectionName
-	conn, err := natsconn.New(cfg, telemetry.Component(p.Log, natsconn.Section), p.Registry)
-	if err != nil {
-		return nil, err
-	}
-	p.Group.Add(natsconn.Section, conn.Run)
-	return conn, nil
+	return p.ConnectNATSUnchecked(p.Settings.NATS)
 }
-
-// connectionName is what the NATS server calls us.
-const connectionName = "portcullis-" + Name
 
 // followList adds the reader of the allowlist in operator mode; nil in the others.
 func followList(p *command.Parts[*Settings], conn *natsconn.Conn) (inquiry.List, error) {
@@ -104,7 +93,27 @@ func followList(p *command.Parts[*Settings], conn *natsconn.Conn) (inquiry.List,
 		return nil, err
 	}
 	p.Group.Add(allowlist.Section, reader.Run)
-	return reader, p.Checks.AddReadiness(allowlist.Section, reader.Ready)
+	return reader, p.Checks.AddReadiness(allowlist.Section, listReady(reader, conn))
+}
+
+// checked is what has a readiness check.
+type checked interface {
+	Ready(ctx context.Context) error
+}
+
+// listReady is nil while the list is Fresh, whatever the connection is. Otherwise it says why not, and what is wrong with
+// the connection too if that is known.
+func listReady(reader, conn checked) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := reader.Ready(ctx)
+		if err == nil || errors.Is(err, natsconn.ErrNotConnected) {
+			return err
+		}
+		if trouble := conn.Ready(ctx); trouble != nil {
+			return fmt.Errorf("%w: %w", err, trouble)
+		}
+		return err
+	}
 }
 
 func openTrail(p *command.Parts[*Settings], conn *natsconn.Conn) (*audit.Trail, error) {

@@ -29,6 +29,9 @@ type Report struct {
 	RuntimeIdentity string `json:"runtime_identity,omitempty"`
 	// Allowlist is the state of the list that was used, in words; empty when it was not asked.
 	Allowlist string `json:"allowlist,omitempty"`
+	// AllowlistTrouble is why the list was not current when the decision began, for the operator; empty when it was, and in
+	// modes without a list. A report made by New has none.
+	AllowlistTrouble string `json:"allowlist_trouble,omitempty"`
 	// DurationMS is how long the decision took, milliseconds.
 	DurationMS float64 `json:"duration_ms"`
 	Steps      []Step  `json:"steps"`
@@ -103,6 +106,7 @@ func WriteTable(w io.Writer, r Report) error {
 	say("step", r.Step)
 	say("explanation", r.Explanation)
 	say("allowlist", r.Allowlist)
+	say("list trouble", r.AllowlistTrouble)
 	say("sandbox id", r.SandboxID)
 	say("runtime identity", r.RuntimeIdentity)
 	say("caller gets", strings.TrimSpace(r.Code+" "+r.Message))

@@ -48,6 +48,19 @@ caller gets       PermissionDenied sandbox credential was not accepted
 	}
 }
 
+// TestTroubleWithTheListIsTold: in one line, whatever it says.
+func TestTroubleWithTheListIsTold(t *testing.T) {
+	r := refusal()
+	r.AllowlistTrouble = "unsynced:\nnot connected"
+	var table, text strings.Builder
+	if err := errors.Join(explanation.WriteTable(&table, r), explanation.WriteJSON(&text, r)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(table.String(), "\nlist trouble      unsynced: not connected\n") || !strings.Contains(text.String(), `"allowlist_trouble": "unsynced:\nnot connected"`) {
+		t.Errorf("%s%s", table.String(), text.String())
+	}
+}
+
 func TestJSONKeepsWhatTheTableCannotShow(t *testing.T) {
 	var b strings.Builder
 	if err := explanation.WriteJSON(&b, refusal()); err != nil {

@@ -35,24 +35,10 @@ func (s *Service) conclude(result authenticate.Result, event audit.Event) {
 	if !event.Token.IsZero() {
 		line.Str(keyTokenHash, event.Token.Hash())
 	}
-	if id := event.RequestID; printableID(id) {
+	if id := audit.RequestID(event.RequestID); id != "" {
 		line.Str(keyRequestID, id)
 	}
 	line.Msg("bearer refused")
-}
-
-// printableID reports that a caller's request id is what the call's description says.
-func printableID(id string) bool {
-	const longest = 64
-	if id == "" || len(id) > longest {
-		return false
-	}
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // noReason is the label of a grant.

@@ -4,8 +4,8 @@
 //
 //   - Every call is decided once, by one [verdict.Decision], which is what the caller gets, the metrics count and the audit
 //     trail records. A defect on the way, a panic included, is a refusal.
-//   - What comes in is bounded: in size by the mesh's server and by the evaluator, in number at once over all and per caller,
-//     and in time by the caller's deadline or CallTimeout, whichever is first. Too many calls are refused at once; none waits
+//   - What comes in is bounded: in size by the mesh's server and by the evaluator, in number at once over all, per caller and
+//     per bearer, and in time by the caller's deadline or CallTimeout, whichever is first. Too many calls are refused at once; none waits
 //     for another but those for the same token, see package flight.
 //   - The credential leaves this package only towards package inquiry. Logs, metrics, errors and audit events know it by its
 //     fingerprint.

@@ -163,9 +163,14 @@ type answer struct {
 
 // call makes a call of its own and says where its answer will be.
 func call(ctx context.Context, c tokenauthv1.TokenAuthServiceClient, credential string) <-chan answer {
+	return callFor(ctx, c, "a", credential)
+}
+
+// callFor is call for another gateway.
+func callFor(ctx context.Context, c tokenauthv1.TokenAuthServiceClient, gateway, credential string) <-chan answer {
 	out := make(chan answer, 1)
 	go func() {
-		resp, err := c.Authenticate(ctx, &tokenauthv1.AuthenticateRequest{Credential: credential, GatewayId: "a", RequestId: "r-1"})
+		resp, err := c.Authenticate(ctx, &tokenauthv1.AuthenticateRequest{Credential: credential, GatewayId: gateway, RequestId: "r-1"})
 		out <- answer{resp, err}
 	}()
 	return out

@@ -18,6 +18,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/flight"
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/inquiry"
 	"github.com/portcullis-mesh/portcullis/shared/audit"
+	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
@@ -76,7 +77,7 @@ func New(settings Settings, inquirer Inquirer, recorder Recorder, hasher *audit.
 	}
 	s := &Service{
 		settings: settings, inquirer: inquirer, recorder: recorder, hasher: hasher, log: log,
-		limits:  newLimits(settings.MaxConcurrent, settings.MaxConcurrentPerCaller),
+		limits:  newLimits(&settings),
 		flights: flight.New[bearer, authenticate.Result](),
 		key:     make([]byte, sha256.Size),
 	}
@@ -98,6 +99,7 @@ func (s *Service) Run(ctx context.Context) error {
 // Authenticate implements the call. An error is a refusal, with its verdict in the details.
 func (s *Service) Authenticate(ctx context.Context, in *tokenauthv1.AuthenticateRequest) (*tokenauthv1.AuthenticateResponse, error) {
 	began := time.Now()
+	daemon.Accounted(ctx) // conclude writes lines about it
 	caller := meshrpc.CallerFromContext(ctx).String()
 	request := inquiry.NewRequest(in.GetCredential(), in.GetGatewayId())
 	result := s.guarded(ctx, caller, request)
@@ -116,13 +118,14 @@ func (s *Service) Authenticate(ctx context.Context, in *tokenauthv1.Authenticate
 
 // guarded decides within the limits.
 func (s *Service) guarded(ctx context.Context, caller string, request inquiry.Request) authenticate.Result {
-	if full := s.limits.enter(caller); full != "" {
+	key := s.bearerOf(request)
+	if full := s.limits.enter(caller, key); full != "" {
 		return refused(verdict.TooManyCalls, stepConcurrency, full)
 	}
-	defer s.limits.leave(caller)
+	defer s.limits.leave(caller, key)
 	ctx, cancel := context.WithTimeout(ctx, s.settings.CallTimeout.Std())
 	defer cancel()
-	result, shared, err := s.flights.Do(ctx, s.bearerOf(request), func(ctx context.Context) authenticate.Result {
+	result, shared, err := s.flights.Do(ctx, key, func(ctx context.Context) authenticate.Result {
 		return s.decide(ctx, request)
 	})
 	if shared {
@@ -134,15 +137,24 @@ func (s *Service) guarded(ctx context.Context, caller string, request inquiry.Re
 	return result
 }
 
-// decide makes one decision, for one call or several. It has its own limit in time, a little below that of the call that
-// began it, so that this call is told what the decision waited for.
+// decide makes one decision, for one call or several. ctx has the latest deadline of the calls that wanted it when it began.
+// The decision ends after nine tenths of the time until then, so that they are told what it waited for, and not only that
+// their time was over; a call with an earlier deadline is told the latter.
 func (s *Service) decide(ctx context.Context, request inquiry.Request) (result authenticate.Result) {
-	ctx, cancel := context.WithTimeout(ctx, s.settings.CallTimeout.Std()/10*9)
+	left := s.settings.CallTimeout.Std()
+	if deadline, ok := ctx.Deadline(); ok {
+		left = min(left, time.Until(deadline))
+	}
+	ctx, cancel := context.WithTimeout(ctx, left/10*9)
 	defer cancel()
 	defer func() {
 		if r := recover(); r != nil {
 			// The value may hold anything, so only its type is told.
-			s.log.Error().Str(telemetry.KeyPanic, fmt.Sprintf("%T", r)).Bytes(telemetry.KeyStack, debug.Stack()).Msg("a decision panicked")
+			kind, stack := fmt.Sprintf("%T", r), debug.Stack()
+			if elsewhere, ok := r.(*inquiry.Panic); ok {
+				kind, stack = elsewhere.Type, elsewhere.Stack
+			}
+			s.log.Error().Str(telemetry.KeyPanic, kind).Bytes(telemetry.KeyStack, stack).Msg("a decision panicked")
 			result = refused(verdict.Unexplained, stepDefect, "the decision panicked; the log has the stack")
 		}
 	}()

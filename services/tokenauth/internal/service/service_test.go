@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	tokenauthv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/tokenauth/v1"
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/authenticate"
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/inquiry"
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/service"
@@ -102,44 +104,12 @@ func (h hanging) Decide(ctx context.Context, r inquiry.Request) authenticate.Res
 	}
 }
 
-func TestTooManyCalls(t *testing.T) {
-	settings := service.DefaultSettings()
-	settings.MaxConcurrent, settings.MaxConcurrentPerCaller = 3, 2
-	h := newHanging()
-	f := serve(t, settings, h, nil)
-	one, two := f.client("lifecycle"), f.client("supervisorctl")
-	refuses := func(got answer, which string) {
-		t.Helper()
-		d, _ := verdict.FromError(got.err)
-		if status.Code(got.err) != codes.ResourceExhausted || d.Reason != verdict.TooManyCalls || !d.Retryable() || !strings.Contains(d.Explanation, which) {
-			t.Errorf("%v: %+v", got.err, d)
-		}
-	}
-	waiting := []<-chan answer{call(t.Context(), one, "a"), call(t.Context(), one, "b")}
-	get(t, h.begun)
-	get(t, h.begun)
-	refuses(get(t, call(t.Context(), one, "c")), "max_concurrent_per_caller")
-	waiting = append(waiting, call(t.Context(), two, "d"))
-	get(t, h.begun)
-	refuses(get(t, call(t.Context(), two, "e")), "max_concurrent allows")
-	if n := f.gauge("portcullis_tokenauth_calls_in_progress"); n != 3 {
-		t.Errorf("%v calls are in progress", n)
-	}
-	close(h.let)
-	for _, w := range waiting {
-		if got := get(t, w); got.err != nil {
-			t.Error(got.err)
-		}
-	}
-	if got := get(t, call(t.Context(), one, "f")); got.err != nil {
-		t.Errorf("there is room again: %v", got.err)
-	}
-}
-
 // TestCallsForOneTokenShare: many calls, two decisions; the end of one call, also of the one that began the work, ends no other.
 func TestCallsForOneTokenShare(t *testing.T) {
+	settings := service.DefaultSettings()
+	settings.MaxConcurrentPerBearer = 22
 	h := newHanging()
-	f := serve(t, service.DefaultSettings(), h, nil)
+	f := serve(t, settings, h, nil)
 	c := f.client("lifecycle")
 	first, leave := context.WithCancel(t.Context())
 	gone := call(first, c, "box")
@@ -172,21 +142,45 @@ func TestCallsForOneTokenShare(t *testing.T) {
 	eventually(t, "every call is recorded", func() bool { return len(f.events.all()) == 22 })
 }
 
-// TestOnlyTheSameBearerShares: another credential, and another gateway, is another question.
+// TestOnlyTheSameBearerShares: another credential, and another gateway, is another question, however the two texts join.
 func TestOnlyTheSameBearerShares(t *testing.T) {
-	h := newHanging()
-	f := serve(t, service.DefaultSettings(), h, nil)
+	var mu sync.Mutex
+	let := make(chan struct{})
+	begun := make(chan string, 100)
+	asked := map[string]int{}
+	f := serve(t, service.DefaultSettings(), inquirer(func(_ context.Context, r inquiry.Request) authenticate.Result {
+		question := r.GatewayID + "/" + string(r.Credential.Expose())
+		mu.Lock()
+		asked[question]++
+		mu.Unlock()
+		begun <- question
+		<-let
+		return granted(question)
+	}), nil)
 	c := f.client("lifecycle")
 	var calls []<-chan answer
-	for _, credential := range []string{"a", "b", "ab"} {
-		calls = append(calls, call(t.Context(), c, credential))
-		get(t, h.begun)
+	questions := []struct{ gateway, credential string }{
+		{"a", "x"}, {"b", "x"}, {"a", "y"}, // the same credential for two gateways
+		{"a", "bc"}, {"ab", "c"}, {"", "abc"}, {"abc", ""}, // the same bytes, cut elsewhere
+		{"1:a", "b"}, {"1", ":ab"}, // the same with what stands between them
 	}
-	close(h.let)
-	for i, want := range []string{"a", "b", "ab"} {
-		if got := get(t, calls[i]); got.GetSandboxId() != want {
-			t.Errorf("%v, want %s", got, want)
+	for _, q := range questions {
+		calls = append(calls, callFor(t.Context(), c, q.gateway, q.credential))
+		get(t, begun) // while all before it are being worked on
+	}
+	close(let)
+	for i, q := range questions {
+		if got := get(t, calls[i]); got.GetSandboxId() != q.gateway+"/"+q.credential {
+			t.Errorf("%v got %v", q, got)
 		}
+	}
+	for question, n := range asked {
+		if n != 1 {
+			t.Errorf("%s was asked %d times", question, n)
+		}
+	}
+	if n := f.gauge("portcullis_tokenauth_calls_shared_total"); n != 0 {
+		t.Errorf("%v calls shared", n)
 	}
 }
 
@@ -207,62 +201,6 @@ func TestReplayT06AnswersAreNotMixedUp(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestACallHasADeadline(t *testing.T) {
-	settings := service.DefaultSettings()
-	settings.CallTimeout, settings.LookupTimeout = driverconf.Duration(300*time.Millisecond), driverconf.Duration(200*time.Millisecond)
-	h := newHanging()
-	f := serve(t, settings, h, nil)
-	c := f.client("lifecycle")
-	got := get(t, call(t.Context(), c, "box"))
-	ctx := get(t, h.begun)
-	if _, ok := ctx.Deadline(); !ok {
-		t.Error("the decision has no deadline")
-	}
-	if d, ok := verdict.FromError(got.err); !ok || d.Granted() || d.Outcome() != verdict.Unknown || !d.Retryable() {
-		t.Errorf("%v: %+v", got.err, d)
-	}
-}
-
-// TestACallThatWaitsForAnotherHasADeadline: also when the work for its token does not end when it should.
-func TestACallThatWaitsForAnotherHasADeadline(t *testing.T) {
-	settings := service.DefaultSettings()
-	settings.CallTimeout, settings.LookupTimeout = driverconf.Duration(300*time.Millisecond), driverconf.Duration(200*time.Millisecond)
-	let, begun := make(chan struct{}), make(chan struct{}, 10)
-	f := serve(t, settings, inquirer(func(context.Context, inquiry.Request) authenticate.Result {
-		begun <- struct{}{}
-		<-let
-		return granted("box")
-	}), nil)
-	defer close(let)
-	c := f.client("lifecycle")
-	first := call(t.Context(), c, "box")
-	get(t, begun)
-	for _, got := range []answer{get(t, call(t.Context(), c, "box")), get(t, first)} {
-		if d, _ := verdict.FromError(got.err); d.Reason != verdict.CallEnded || status.Code(got.err) != codes.DeadlineExceeded {
-			t.Errorf("%v", got.err)
-		}
-	}
-}
-
-// TestTheCallersDeadlineEndsTheDecision: nothing goes on for a caller that has gone.
-func TestTheCallersDeadlineEndsTheDecision(t *testing.T) {
-	h := newHanging()
-	f := serve(t, service.DefaultSettings(), h, nil)
-	c := f.client("lifecycle")
-	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	got := call(short, c, "box")
-	running := get(t, h.begun)
-	if err := get(t, got).err; status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("%v", err)
-	}
-	get(t, running.Done())
-	eventually(t, "the call is recorded", func() bool { return len(f.events.all()) == 1 })
-	if d := f.events.all()[0].Decision; d.Reason != verdict.CallEnded || d.Outcome() != verdict.Unknown {
-		t.Errorf("%s", d.Explain())
 	}
 }
 
@@ -289,6 +227,21 @@ func TestADefectIsARefusal(t *testing.T) {
 	}
 }
 
+// TestADefectElsewhereIsToldWithItsStack: what panicked in a goroutine of the inquiry's own.
+func TestADefectElsewhereIsToldWithItsStack(t *testing.T) {
+	f := serve(t, service.DefaultSettings(), inquirer(func(context.Context, inquiry.Request) authenticate.Result {
+		panic(&inquiry.Panic{Type: "runtime.boundsError", Stack: []byte("goroutine 7: ahead.go:42")})
+	}), nil)
+	if got := get(t, call(t.Context(), f.client("lifecycle"), "box")); status.Code(got.err) != codes.Internal {
+		t.Errorf("%v", got.err)
+	}
+	for _, want := range []string{`"panic":"runtime.boundsError"`, "goroutine 7: ahead.go:42"} {
+		if !strings.Contains(f.log.String(), want) {
+			t.Errorf("%s is not in %s", want, f.log.String())
+		}
+	}
+}
+
 func TestTheZeroResultIsARefusal(t *testing.T) {
 	f := serve(t, service.DefaultSettings(), inquirer(func(context.Context, inquiry.Request) authenticate.Result { return authenticate.Result{} }), nil)
 	if got := get(t, call(t.Context(), f.client("lifecycle"), "box")); status.Code(got.err) != codes.Internal {
@@ -308,6 +261,36 @@ func TestAStopEndsWhatRuns(t *testing.T) {
 	}
 }
 
+// TestOneRuleForRequestIDs: the log's line about a refusal has the id as the event has it.
+func TestOneRuleForRequestIDs(t *testing.T) {
+	f := serve(t, service.DefaultSettings(), inquirer(func(context.Context, inquiry.Request) authenticate.Result { return refused(verdict.PodNotFound) }), nil)
+	c := f.client("lifecycle")
+	for i, id := range []string{"r-1", strings.Repeat("r", 300), "eyJhbGciOiJSUzI1NiJ9.e30.c2ln", "two\nlines"} {
+		_, err := c.Authenticate(t.Context(), &tokenauthv1.AuthenticateRequest{Credential: "box", GatewayId: "a", RequestId: id})
+		if err == nil {
+			t.Fatal("granted")
+		}
+		want := fmt.Sprintf(`"request_id":%q`, audit.RequestID(id))
+		eventually(t, want+" is logged", func() bool { return strings.Count(f.log.String(), "bearer refused") == i+1 })
+		if !strings.Contains(f.log.String(), want) {
+			t.Errorf("%q: %s is not in %s", id, want, f.log.String())
+		}
+	}
+	f.stop() // waits for the lines of gRPC's, too
+	told := 0
+	for line := range strings.Lines(f.log.String()) {
+		if strings.Contains(line, `"message":"gRPC call"`) {
+			told++
+			if !strings.Contains(line, `"level":"debug"`) {
+				t.Errorf("the call has one more line: %s", line)
+			}
+		}
+	}
+	if told != 4 {
+		t.Errorf("%d calls have a line of gRPC's", told)
+	}
+}
+
 // TestOthersMayNotAsk: the policy is the mesh's; this shows that the service does not go around it.
 func TestOthersMayNotAsk(t *testing.T) {
 	f := serve(t, service.DefaultSettings(), steady, nil)
@@ -324,6 +307,7 @@ func TestSettings(t *testing.T) {
 		"lookup_timeout":            func(s *service.Settings) { s.LookupTimeout = s.CallTimeout + 1 },
 		"max_concurrent":            func(s *service.Settings) { s.MaxConcurrent = 20000 },
 		"max_concurrent_per_caller": func(s *service.Settings) { s.MaxConcurrentPerCaller = s.MaxConcurrent + 1 },
+		"max_concurrent_per_bearer": func(s *service.Settings) { s.MaxConcurrentPerBearer = 0 },
 	} {
 		s := service.DefaultSettings()
 		change(&s)

@@ -16,18 +16,24 @@ type Settings struct {
 	LookupTimeout driverconf.Duration `toml:"lookup_timeout"`
 	// MaxConcurrent is how many calls are worked on at once; those beyond are refused. 1 to 10000.
 	MaxConcurrent int `toml:"max_concurrent"`
-	// MaxConcurrentPerCaller is the same for each daemon that calls. 1 to MaxConcurrent.
+	// MaxConcurrentPerCaller is the same for each daemon that calls, with all its replicas. 0 to MaxConcurrent; 0 is
+	// MaxConcurrent.
 	MaxConcurrentPerCaller int `toml:"max_concurrent_per_caller"`
+	// MaxConcurrentPerBearer is the same for each credential, so that one sandbox cannot take the room of all: of its calls
+	// only two are worked on at once, and the others wait for the second. 1 to 10000; more than MaxConcurrent bounds nothing.
+	MaxConcurrentPerBearer int `toml:"max_concurrent_per_bearer"`
 }
 
 // DefaultSettings leave room for an API server that is slow and not for one that is away. A call takes about 100 KiB while it
-// is worked on.
+// is worked on. MaxConcurrent is below the 256 streams that the mesh lets one connection have, so that calls beyond it are
+// refused instead of waiting at the transport of one caller. Only lifecycle calls, so its calls may be all there are. A
+// supervisor authenticates once and repeats what failed, so sixteen calls at once are several times what it needs.
 func DefaultSettings() Settings {
 	return Settings{
 		CallTimeout:            driverconf.Duration(10 * time.Second),
 		LookupTimeout:          driverconf.Duration(4 * time.Second),
-		MaxConcurrent:          256,
-		MaxConcurrentPerCaller: 128,
+		MaxConcurrent:          128,
+		MaxConcurrentPerBearer: 16,
 	}
 }
 
@@ -43,7 +49,10 @@ func (s *Settings) Validate(report func(key, problem string)) {
 	if n := s.MaxConcurrent; n < 1 || n > mostCalls {
 		report("max_concurrent", fmt.Sprintf("is %d, must be from 1 to %d", n, mostCalls))
 	}
-	if n := s.MaxConcurrentPerCaller; n < 1 || n > s.MaxConcurrent {
-		report("max_concurrent_per_caller", fmt.Sprintf("is %d, must be from 1 to max_concurrent, %d", n, s.MaxConcurrent))
+	if n := s.MaxConcurrentPerCaller; n < 0 || n > s.MaxConcurrent {
+		report("max_concurrent_per_caller", fmt.Sprintf("is %d, must be from 0 to max_concurrent, %d", n, s.MaxConcurrent))
+	}
+	if n := s.MaxConcurrentPerBearer; n < 1 || n > mostCalls {
+		report("max_concurrent_per_bearer", fmt.Sprintf("is %d, must be from 1 to %d", n, mostCalls))
 	}
 }
