@@ -89,9 +89,10 @@ func (s *Site) sandbox(namespace, id string) *unstructured.Unstructured {
 	u.SetAPIVersion(sandboxapi.V1beta1.APIVersion())
 	u.SetKind(sandboxapi.Kind)
 	u.SetNamespace(namespace)
-	u.SetName("team--" + workspace.Pair(id))
+	u.SetName(team + "--" + workspace.Pair(id))
 	u.SetLabels(map[string]string{
-		workspace.LabelGatewayID: s.GatewayID, workspace.LabelSandboxID: id, workspace.LabelSandboxWorkspace: "team",
+		workspace.LabelManagedBy: workspace.ManagedByOpenShell, workspace.LabelGatewayID: s.GatewayID,
+		workspace.LabelSandboxID: id, workspace.LabelSandboxWorkspace: team,
 	})
 	return u
 }

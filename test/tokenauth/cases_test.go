@@ -46,6 +46,9 @@ var flaws = []flaw{
 	}, want: []verdict.Reason{verdict.NotSupervisor}},
 	{name: "workload Pod in the supervisor's clothes", before: func(d *tokenauth.Draft) { d.Controller = true }, want: []verdict.Reason{verdict.PodOwnerController}},
 	{name: "Pod names no sandbox", before: func(d *tokenauth.Draft) { d.Pod.Annotations = nil }, want: []verdict.Reason{verdict.PodSandboxIDMissing}},
+	{name: "Sandbox that is not managed", after: func(b *tokenauth.Bearer) {
+		b.PatchSandbox(fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, workspace.LabelManagedBy))
+	}, want: []verdict.Reason{verdict.SandboxNotManaged}},
 	{name: "Sandbox of another gateway", before: func(d *tokenauth.Draft) {
 		labels := d.Sandbox.GetLabels()
 		labels[workspace.LabelGatewayID] += "-2"

@@ -23,9 +23,11 @@ var short = []string{
 func TestSharedMode(t *testing.T) {
 	t.Parallel()
 	s := tokenauth.Shared(t, cluster.Start(t, cluster.ControlPlane))
+	trail := s.Audit(natstest.Start(t).URL())
 	p := s.Start()
 	p.AwaitReady()
 	c := s.Client(p)
+	ledger := c.Remember()
 	good := s.Bearer(s.Namespace)
 	awaitAccepted(t, c, good)
 	refuseFlaws(t, s, c)
@@ -45,29 +47,53 @@ func TestSharedMode(t *testing.T) {
 	demandRefused(t, c, "", verdict.CredentialMissing)
 	awaitAccepted(t, c, good)
 	explains(t, s, good, stray, "namespace_not_accepted")
+	recorded(t, s, trail, ledger)
 	p.Stop()
 }
 
-// explains has the command tell a good bearer from one that is refused for a reason.
+// explains has the command tell a good bearer from one that is refused for a reason, and both from a question that it cannot ask.
 func explains(t *testing.T, s *tokenauth.Site, good, bad *tokenauth.Bearer, reason string) {
 	t.Helper()
 	settings := program.Settings(t, s.Settings())
-	explain := func(token string) (output string, code int) {
-		path := filepath.Join(t.TempDir(), "token")
-		if err := os.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
-			t.Fatal(err)
+	for _, c := range []struct {
+		name  string
+		token string
+		code  int
+		want  []string
+	}{
+		{"a good token", good.Token, 0, []string{string(good.Pod.UID), "supervisor.current"}},
+		{"a bad token", bad.Token, 2, []string{reason}},
+	} {
+		if output, code := explain(t, s, settings, c.token); code != c.code || !containsAll(output, c.want) {
+			t.Errorf("explain of %s exits with %d:\n%s", c.name, code, output)
 		}
-		cmd := program.Command(t, "tokenauth", "explain", "--config", settings, "--token-file", path)
-		out, _ := cmd.CombinedOutput() // its error is the exit code
-		s.Watch(func() string { return string(out) })
-		return string(out), cmd.ProcessState.ExitCode()
 	}
-	if output, code := explain(good.Token); code != 0 || !strings.Contains(output, string(good.Pod.UID)) || !strings.Contains(output, "supervisor.current") {
-		t.Errorf("explain of a good token exits with %d:\n%s", code, output)
+	cmd := program.Command(t, "tokenauth", "explain", "--config", settings, "--token-file", filepath.Join(t.TempDir(), "none"))
+	if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("explain without a token exits with %d:\n%s", cmd.ProcessState.ExitCode(), out)
 	}
-	if output, code := explain(bad.Token); code <= 0 || !strings.Contains(output, reason) {
-		t.Errorf("explain of a bad token exits with %d:\n%s", code, output)
+}
+
+// explain runs the command about one token.
+func explain(t *testing.T, s *tokenauth.Site, settings, token string) (output string, code int) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	cmd := program.Command(t, "tokenauth", "explain", "--config", settings, "--token-file", path)
+	out, _ := cmd.CombinedOutput() // its error is the exit code
+	s.Watch(func() string { return string(out) })
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+func containsAll(text string, parts []string) bool {
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			return false
+		}
+	}
+	return true
 }
 
 func TestOperatorMode(t *testing.T) {
@@ -77,8 +103,10 @@ func TestOperatorMode(t *testing.T) {
 	i.Bounds = short
 	i.Bootstrap(1)
 	s := tokenauth.Operator(t, i)
+	trail := s.Audit()
 	p := s.Start()
 	c := s.Client(p)
+	ledger := c.Remember()
 	good := s.Bearer(s.Namespace)
 	p.AwaitNotReady("allowlist")
 	demandRefused(t, c, good.Token, verdict.Unsynced)
@@ -113,5 +141,6 @@ func TestOperatorMode(t *testing.T) {
 	// nswatch goes: nobody vouches for the list.
 	watcher.Kill()
 	awaitRefused(t, c, stray.Token, verdict.Stale)
+	recorded(t, s, trail, ledger)
 	p.Stop()
 }
