@@ -112,7 +112,7 @@ bench-allowlist: ## Measure the allowlist, from the label to the answer; prints 
 	go test -run '^$$' -bench 'Check' -benchmem ./shared/allowlist ./shared/allowkv
 
 .PHONY: bench-tokenauth
-bench-tokenauth: ## Measure token authentication beside bare API calls; prints a table, takes about two minutes.
+bench-tokenauth: ## Measure token authentication beside bare API calls; prints tables, takes about five minutes.
 	$(KUBE) build controlplane
 	$(KUBE) run controlplane -- env -u KUBECONFIG go test -run '^$$' -bench Tokenauth -benchtime 1x -timeout 60m ./test/bench
 
