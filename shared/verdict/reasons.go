@@ -59,7 +59,7 @@ type Spec struct {
 }
 
 // specs is every reason, in the order of the operator's list. It is never written to.
-var specs = slices.Concat(meshSpecs[:], bearerSpecs[:])
+var specs = slices.Concat(meshSpecs[:], bearerSpecs[:], runSpecs[:])
 
 // meshSpecs is never written to. The codes of the allowlist reasons follow the allowlist protocol, rule
 // R8: one "no" and six kinds of "could not find out". Contract 5.3 wants NotListed as
@@ -82,7 +82,7 @@ var meshSpecs = [...]Spec{
 	},
 	{
 		Reason: TooManyCalls, Outcome: Unknown, Code: codes.ResourceExhausted, Retryable: true,
-		Doc:     "The daemon works on as many calls as max_concurrent or max_concurrent_per_caller allows; nothing was looked at.",
+		Doc:     "The daemon works on as many calls as max_concurrent, max_concurrent_per_caller or max_concurrent_per_bearer allows; nothing was looked at.",
 		Message: "too many calls are in progress",
 	},
 	{

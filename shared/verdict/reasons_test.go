@@ -16,7 +16,7 @@ import (
 func declared(t *testing.T) map[string]Reason {
 	t.Helper()
 	found := map[string]Reason{}
-	for _, name := range []string{"reasons.go", "reasons_bearer.go"} {
+	for _, name := range []string{"reasons.go", "reasons_bearer.go", "reasons_run.go"} {
 		declaredIn(t, name, found)
 	}
 	return found
@@ -198,6 +198,27 @@ func TestCodesAreStable(t *testing.T) {
 		"supervisor_not_recorded permissiondenied denied",
 		"supervisor_not_current permissiondenied denied",
 		"runtime_identity_unusable internal unknown",
+		"request_invalid invalidargument denied",
+		"run_sandbox_absent notfound denied",
+		"run_object_unreadable unavailable unknown",
+		"run_sandbox_replaced failedprecondition denied",
+		"run_sandbox_foreign failedprecondition denied",
+		"run_sandbox_deleting failedprecondition denied",
+		"run_record_invalid failedprecondition denied",
+		"run_is_another failedprecondition denied",
+		"run_is_taken unavailable unknown",
+		"run_broke failedprecondition denied",
+		"fence_not_acknowledged failedprecondition denied",
+		"fence_altered failedprecondition denied",
+		"companion_collision failedprecondition denied",
+		"service_without_address failedprecondition denied",
+		"workload_missing unavailable unknown",
+		"workload_refused failedprecondition denied",
+		"workload_altered failedprecondition denied",
+		"gate_lifted failedprecondition denied",
+		"companion_refused failedprecondition denied",
+		"run_stop_overdue unavailable unknown",
+		"launch_authentication_invalid failedprecondition denied",
 	}
 	var got []string
 	for _, spec := range Reasons() {

@@ -24,6 +24,11 @@ const (
 	AnnotationBootstrapPhase = runtime + "bootstrap-phase"
 	// AnnotationBootstrapSession is the session id of the generation.
 	AnnotationBootstrapSession = runtime + "bootstrap-session"
+	// AnnotationBootstrapEpoch is the auth epoch of the run and AnnotationBootstrapAttempt the attempt at it that is under way. Both
+	// are ours, beside those of contract 4.4: a session alone does not tell two runs apart (contract 2.6), and two replicas must
+	// not make the Secrets of one run at the same time.
+	AnnotationBootstrapEpoch   = runtime + "bootstrap-epoch"
+	AnnotationBootstrapAttempt = runtime + "bootstrap-attempt"
 	// AnnotationGeneration is the name of the generation.
 	AnnotationGeneration = runtime + "generation"
 	// AnnotationReadiness is one of the Readiness values.
