@@ -1,0 +1,137 @@
+package plan
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/portcullis-mesh/portcullis/shared/runstate"
+	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+)
+
+const (
+	// IdleLimit is for how long a start may make no progress before it is taken for abandoned. It is longer than a call waits for
+	// anything without writing.
+	IdleLimit = 40 * time.Second
+	// ReadyLimit is how long a released run may take until it is ready (contract 7.15).
+	ReadyLimit = 5 * time.Minute
+)
+
+// keep is one look of the reconcile loop (contract 7.13).
+func (p *planner) keep() Step {
+	p.want.Run = Run{}
+	if p.want.Ref.UID == "" {
+		return refuse(SandboxReplaced, "a set is kept only for a Sandbox with a uid")
+	}
+	if p.facts.Sandbox.Absent() {
+		return p.takeDown(false)
+	}
+	if step, ok := p.identify(); !ok {
+		switch {
+		case step.Reason == SandboxForeign:
+			return Step{Action: Done}
+		case step.Reason == SandboxReplaced:
+			return p.takeDown(false)
+		}
+		return step
+	}
+	r := p.record
+	switch {
+	case p.box.Deleting:
+		return p.takeDown(false)
+	case r.Stopping():
+		return p.stop()
+	case r.Phase == runstate.Preparing:
+		return p.keepPreparing()
+	case r.Phase == runstate.Released:
+		return p.keepReleased()
+	case p.box.Mode == sandboxapi.Running:
+		return p.keepRunning()
+	}
+	return p.stop()
+}
+
+// stopFor is the next step of a stop that is begun for a reason.
+func (p *planner) stopFor(reason verdict.Reason, why string) Step {
+	step := p.stop()
+	if step.Reason == "" {
+		step.Reason, step.Explanation = reason, why
+	}
+	return step
+}
+
+// keepPreparing leaves a start to the call that is at it. One that nobody is at is finished when its Secrets are with its Pods, and
+// else undone: the credentials went with the call.
+func (p *planner) keepPreparing() Step {
+	if p.facts.Idle < IdleLimit {
+		return Step{Action: Done}
+	}
+	if why, unknown := p.facts.Supervisor.unknown(); unknown {
+		return unreadable("supervisor Pod", why)
+	}
+	if !p.released() {
+		return p.stopFor(Broke, "the start was abandoned before its Secrets were made")
+	}
+	p.want.Run = Run{Generation: p.record.Generation, Session: p.record.Session, Epoch: p.record.Epoch}
+	p.facts.Attempt.MayTake = true
+	step := p.raise()
+	if step.Undo {
+		return p.stopFor(step.Reason, step.Explanation)
+	}
+	return step
+}
+
+// keepReleased completes a start when all is ready (contract 7.9), and ends one that broke or took too long.
+func (p *planner) keepReleased() Step {
+	if reason, why := p.harm(); why != "" {
+		return p.stopFor(reason, why)
+	}
+	if what, why := p.doubt(); why != "" {
+		return unreadable(what, why)
+	}
+	if p.ready() {
+		next := p.record
+		next.Bootstrapping, next.StartedAt, next.Operation, next.Phase, next.Attempt = false, 0, "", "", ""
+		next.Readiness = runstate.Ready
+		return Step{Action: Write, Record: next}
+	}
+	// The time in the record is another process's, so what this one has seen counts as well.
+	if p.record.StartedAt == 0 || p.facts.Now.Sub(p.record.Began()) > ReadyLimit || p.facts.Idle > ReadyLimit {
+		return p.stopFor(Broke, "the run was not ready within "+ReadyLimit.String()+" of its start")
+	}
+	return Step{Action: Done}
+}
+
+// ready reports whether the supervisor is ready and the controller says so of the Sandbox.
+func (p *planner) ready() bool {
+	s, ok := p.facts.Supervisor.Value()
+	c, says := p.box.Condition(sandboxapi.ConditionReady)
+	return ok && s.Ready && p.box.Mode == sandboxapi.Running && says && c.Status == string(metav1.ConditionTrue)
+}
+
+// keepRunning ends a run that broke, and publishes the readiness of one that stands. A workload that has ended by itself is not
+// broken: the controller says of the Sandbox how it ended, and that must stay to be seen.
+func (p *planner) keepRunning() Step {
+	if p.record.Generation == "" {
+		return Step{Action: Done} // not raised by us: whoever did watches over it (contract 14.2 "2965")
+	}
+	if reason, why := p.harm(); why != "" {
+		return p.stopFor(reason, why)
+	}
+	what, why := p.doubt()
+	s, known := p.facts.Supervisor.Value()
+	next := p.record
+	switch {
+	case known && !s.Ready:
+		next.Readiness = runstate.Unavailable
+	case why != "":
+		return unreadable(what, why) // and what was published last stays
+	default:
+		next.Readiness = runstate.Ready
+	}
+	if next == p.record {
+		return Step{Action: Done}
+	}
+	return Step{Action: Write, Record: next}
+}
