@@ -11,7 +11,7 @@ const (
 	CredentialTooLarge Reason = "credential_too_large" //nolint:gosec // the name of a reason, not a credential
 	// OtherGateway: the request is for a gateway that this daemon is not configured for.
 	OtherGateway Reason = "other_gateway"
-	// CredentialMalformed: the credential holds what no token of the cluster does.
+	// CredentialMalformed: the credential has not the form of a token of the cluster.
 	CredentialMalformed Reason = "credential_malformed" //nolint:gosec // the name of a reason, not a credential
 	// NotAsked: a decision was made before everything it needs was asked for.
 	NotAsked Reason = "not_asked"
@@ -110,7 +110,7 @@ var bearerSpecs = [...]Spec{
 	},
 	{
 		Reason: CredentialMalformed, Outcome: Denied, Code: codes.Unauthenticated,
-		Doc:     "The credential holds a space, a control character or a byte beyond ASCII: it is no token, or not a token alone.",
+		Doc:     "The credential is not a token alone: three parts in the base64 of URLs, each in its one spelling, as the cluster issues them.",
 		Message: sayNotAccepted,
 	},
 	{

@@ -34,14 +34,22 @@ func TestSharedMode(t *testing.T) {
 
 	stray := s.Bearer(s.Cluster.Namespace(t))
 	demandRefused(t, c, stray.Token, verdict.NamespaceNotAccepted)
-	for name, token := range map[string]string{
-		"garbage":          "nothing",
-		"cut":              good.Token[:len(good.Token)-20],
-		"not signed":       good.Token[:strings.LastIndex(good.Token, ".")+1],
-		"another's claims": strings.Split(good.Token, ".")[0] + "." + strings.Split(stray.Token, ".")[1] + "." + strings.Split(good.Token, ".")[2],
+	for _, credential := range []struct {
+		name, token string
+		want        verdict.Reason
+	}{
+		{"garbage", "nothing", verdict.CredentialMalformed},
+		{"not signed", good.Token[:strings.LastIndex(good.Token, ".")+1], verdict.CredentialMalformed},
+		{"with a bit that says nothing", tokenauth.Respelled(good.Token), verdict.CredentialMalformed},
+		{"cut", good.Token[:len(good.Token)-21] + "A", verdict.CredentialNotAccepted},
+		{
+			"with another's claims",
+			strings.Split(good.Token, ".")[0] + "." + strings.Split(stray.Token, ".")[1] + "." + strings.Split(good.Token, ".")[2],
+			verdict.CredentialNotAccepted,
+		},
 	} {
-		if err := refusal(t.Context(), c, token, verdict.CredentialNotAccepted); err != nil {
-			t.Errorf("%s: %v", name, err)
+		if err := refusal(t.Context(), c, credential.token, credential.want); err != nil {
+			t.Errorf("%s: %v", credential.name, err)
 		}
 	}
 	demandRefused(t, c, "", verdict.CredentialMissing)

@@ -132,10 +132,23 @@ func (w *World) review(spec authenticationv1.TokenReviewSpec) authenticationv1.T
 	if fields := strings.Fields(presented); w.AsTheRealOneReads && len(fields) > 0 {
 		presented = fields[0]
 	}
-	if presented != w.Token {
+	if presented != w.Token && !(w.AsTheRealOneReads && leniently(presented) == leniently(w.Token)) {
 		return authenticationv1.TokenReviewStatus{Error: strings.ReplaceAll(w.RefusedWith, "%s", spec.Token)}
 	}
 	return w.Status
+}
+
+// leniently is what a decoder reads that does not look at bits that say nothing.
+func leniently(token string) string {
+	var out []string
+	for part := range strings.SplitSeq(token, ".") {
+		text, err := base64.RawURLEncoding.DecodeString(part)
+		if err != nil {
+			return token
+		}
+		out = append(out, string(text))
+	}
+	return strings.Join(out, ".")
 }
 
 // find is the object that a request names, in the form that it asks for; nil when there is none.

@@ -70,7 +70,7 @@ func breaches() []breach {
 		{step: "request.size", reason: verdict.CredentialTooLarge, name: "one byte too long", do: func(w *world) { w.bytes = 16385 }},
 		{step: "request.gateway", reason: verdict.OtherGateway, name: "another", do: func(w *world) { w.gateway = "a-b" }},
 		{step: "request.gateway", reason: verdict.OtherGateway, name: "none", do: func(w *world) { w.gateway = "" }},
-		{step: "request.alphabet", reason: verdict.CredentialMalformed, name: "odd bytes", do: func(w *world) { w.odd = true }},
+		{step: "request.form", reason: verdict.CredentialMalformed, name: "another form", do: func(w *world) { w.odd = true }},
 		{step: "review.answered", reason: verdict.ReviewFailed, name: "API error", do: func(w *world) { w.reviewIs = failed }},
 		{step: "review.answered", reason: verdict.NotAsked, name: "not asked", do: func(w *world) { w.reviewIs = unasked }},
 		{step: "review.status", reason: verdict.ReviewIncomplete, name: "no status", do: func(w *world) { w.reviewIs = missing }},

@@ -9,17 +9,17 @@
 //   - A fact counts only for the question that it answers. What was read ahead, on the word of a token that nobody had
 //     verified, is an answer about an object, by its name. Whether it was read for the Pod that the review names, uid and
 //     all, and lately enough, is the caller's to see to.
-//   - The credential never comes in here, only its length and whether it is printable; nothing that a caller is told says which check it failed beyond
-//     what contract 6.1 and 5.3 say.
+//   - The credential never comes in here, only its length and whether it has the form of a token; nothing that a caller is told
+//     says which check it failed beyond what contract 6.1 and 5.3 say.
 //
 // # Steps
 //
 // [Steps] lists them. The 17 of the contract keep their order. What is added stands where it costs least and where nothing
 // is believed before it is proven:
 //
-//   - request.size, request.gateway and request.alphabet judge the request alone, behind the contract's own look at it. The
-//     API server takes the first word of what it is given for the token, so without request.alphabet one token could be
-//     spelled in endless ways, and each would have another hash in the audit events.
+//   - request.size, request.gateway and request.form judge the request alone, behind the contract's look at it. The API server
+//     takes the first word of what it is given for the token and decodes it leniently, so without request.form one token could be
+//     spelled in many ways, each with another hash in the audit events.
 //   - namespace.found and namespace.deletion (managed and operator mode), namespace.uid (operator mode) and namespace.owned
 //     (managed mode) need a lookup, so they come behind the last of the steps that need only the review; and before the
 //     Pod, because an answer from a namespace that took over the name of a listed one, or that is another gateway's, is worth
@@ -44,7 +44,7 @@
 // An evaluation that meets a question without an answer ends there, and [Result.Next] is the question. So a caller
 // evaluates, answers and evaluates again until Next is zero:
 //
-//	facts := authenticate.Facts{CredentialBytes: len(token), CredentialPrintable: printable(token), GatewayID: request.GetGatewayId()}
+//	facts := authenticate.Facts{CredentialBytes: len(token), CredentialCompact: claims.Compact(token), GatewayID: request.GetGatewayId()}
 //	for {
 //		result := evaluator.Evaluate(&facts)
 //		if result.Final() {

@@ -25,8 +25,8 @@ const MaxCredential = 16384
 type Facts struct {
 	// CredentialBytes is how long the credential is. The credential itself stays outside.
 	CredentialBytes int
-	// CredentialPrintable says that every byte of the credential is one of '!' to '~', which all of a token's are.
-	CredentialPrintable bool
+	// CredentialCompact says that the credential has the form of a token of the cluster, in its one spelling.
+	CredentialCompact bool
 	// GatewayID is the one that the request names.
 	GatewayID string
 

@@ -67,7 +67,7 @@ func policyIn(mode driverconf.Mode) Policy {
 type world struct {
 	mode    driverconf.Mode
 	bytes   int
-	odd     bool // the credential is not printable
+	odd     bool // the credential has not the form of a token
 	gateway string
 
 	review                       authenticationv1.TokenReviewStatus
@@ -144,7 +144,7 @@ func (w *world) facts() *Facts {
 	pod, box := w.pod, w.sandbox
 	pod.Labels, pod.Annotations = maps.Clone(pod.Labels), maps.Clone(pod.Annotations)
 	return &Facts{
-		CredentialBytes: w.bytes, CredentialPrintable: !w.odd, GatewayID: w.gateway, List: w.list, ListAgain: w.again,
+		CredentialBytes: w.bytes, CredentialCompact: !w.odd, GatewayID: w.gateway, List: w.list, ListAgain: w.again,
 		Review:    look(w.reviewIs, Question{Subject: SubjectReview}, &w.review),
 		Namespace: look(w.nsIs, Question{Subject: SubjectNamespace, Namespace: namespace}, &w.namespace),
 		Pod:       look(w.podIs, Question{Subject: SubjectPod, Namespace: namespace, Name: podName}, &pod),

@@ -43,14 +43,14 @@ func judgeGateway(run *evaluation) finding {
 
 func showGateway(run *evaluation) string { return "gateway " + quote(run.facts.GatewayID) }
 
-func judgeAlphabet(run *evaluation) finding {
-	if !run.facts.CredentialPrintable {
-		return refuse(verdict.CredentialMalformed, "the credential holds a space, a control character or a byte beyond ASCII, which no token of the cluster does")
+func judgeForm(run *evaluation) finding {
+	if !run.facts.CredentialCompact {
+		return refuse(verdict.CredentialMalformed, "the credential is not three parts in the base64 of URLs, each in its one spelling, as every token of the cluster is")
 	}
 	return pass()
 }
 
-func showAlphabet(*evaluation) string { return "the credential is printable ASCII without spaces" }
+func showForm(*evaluation) string { return "the credential has the form of a token" }
 
 func judgeReviewAnswered(run *evaluation) finding {
 	found := lookup(run.facts.Review, Question{Subject: SubjectReview}, verdict.ReviewFailed, verdict.ReviewIncomplete)

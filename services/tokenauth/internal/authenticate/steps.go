@@ -7,7 +7,7 @@ var steps = [...]check{
 	{name: "request.credential", contract: 1, judge: judgeCredential, shows: showCredential, reasons: reasons(verdict.CredentialMissing)},
 	{name: "request.size", judge: judgeSize, shows: showCredential, reasons: reasons(verdict.CredentialTooLarge)},
 	{name: "request.gateway", judge: judgeGateway, shows: showGateway, reasons: reasons(verdict.OtherGateway)},
-	{name: "request.alphabet", judge: judgeAlphabet, shows: showAlphabet, reasons: reasons(verdict.CredentialMalformed)},
+	{name: "request.form", judge: judgeForm, shows: showForm, reasons: reasons(verdict.CredentialMalformed)},
 
 	{name: "review.answered", contract: 2, judge: judgeReviewAnswered, shows: showReview, reasons: reasons(verdict.NotAsked, verdict.ReviewFailed)},
 	{name: "review.status", contract: 3, judge: judgeReviewStatus, shows: showReview, reasons: reasons(verdict.ReviewIncomplete)},

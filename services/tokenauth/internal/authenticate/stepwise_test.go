@@ -31,7 +31,7 @@ func answer(have, want *Facts, q Question) {
 // interview runs the loop of the package comment and returns what was asked.
 func interview(t *testing.T, e *Evaluator, want *Facts) (Result, []Question) {
 	t.Helper()
-	have := &Facts{CredentialBytes: want.CredentialBytes, CredentialPrintable: want.CredentialPrintable, GatewayID: want.GatewayID}
+	have := &Facts{CredentialBytes: want.CredentialBytes, CredentialCompact: want.CredentialCompact, GatewayID: want.GatewayID}
 	var asked []Question
 	for range steps {
 		r := e.Evaluate(have)

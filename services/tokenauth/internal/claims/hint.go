@@ -23,6 +23,26 @@ type Hint struct {
 	Namespace, PodName, PodUID string
 }
 
+// Compact reports that a credential is a token in the form in which the cluster issues it, and in its one spelling: three parts,
+// none of them empty, each in the base64 of URLs without padding and with no bit set that says nothing. The API server is less strict:
+// it takes the first word of what it is given, and decodes without looking at the bits that say nothing.
+func Compact(credential string) bool {
+	parts := strings.SplitN(credential, ".", 4)
+	if len(parts) != 3 {
+		return false
+	}
+	for _, part := range parts {
+		// The decoder passes over line ends.
+		if part == "" || strings.ContainsAny(part, "\r\n") {
+			return false
+		}
+		if _, err := base64.RawURLEncoding.Strict().DecodeString(part); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // Of reads the hint of a token as the API server issues them: three parts in base64, the second a JSON object whose member
 // "kubernetes.io" names the namespace and the Pod. False when there is none.
 func Of(token []byte) (Hint, bool) {

@@ -15,9 +15,10 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 )
 
-// longestLead is how long before the end of the review a read ahead may have ended. The API server takes the token of a Pod for
-// some time after the Pod is gone (its own leeway, and what it has cached), so that it is our live read that notices; one that is
-// as old as a review that hung would not. Beside a review of ordinary speed, a few milliseconds, all reads ahead are used.
+// longestLead is how long before the evaluator asks a read ahead may have ended. The API server takes the token of a Pod for some
+// time after the Pod is gone (its own leeway, and what it has cached), so that it is our live read that notices; one that is
+// as old as a review, or another read, that hung would not. Beside requests of ordinary speed, a few milliseconds, all reads ahead are
+// used.
 const longestLead = 500 * time.Millisecond
 
 // mostAhead is how many inquiries read ahead at the same time. What they read is the word of tokens that nobody has verified, so
@@ -77,7 +78,7 @@ func take[T any](c *course, e *early[T], q authenticate.Question, bearer authent
 		return got[T]{}, false
 	}
 	<-e.done
-	if errors.Is(e.err, kubeclient.ErrThrottled) || errors.Is(e.err, errNotMade) || c.reviewed.Sub(e.ended) > longestLead {
+	if errors.Is(e.err, kubeclient.ErrThrottled) || errors.Is(e.err, errNotMade) || time.Since(e.ended) > longestLead {
 		return got[T]{}, false
 	}
 	e.used = true

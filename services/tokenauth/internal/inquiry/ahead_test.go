@@ -181,6 +181,49 @@ func (s *slowReview) done() {
 	}
 }
 
+// TestWhatWasReadLongBeforeItIsAskedForIsReadAgain: here it is the read of the namespace that hangs, behind the review, and meanwhile
+// the Pod or the Sandbox goes.
+func TestWhatWasReadLongBeforeItIsAskedForIsReadAgain(t *testing.T) {
+	ended := metav1.NewTime(time.Unix(1, 0))
+	for name, c := range map[string]struct {
+		change func(*apitest.World)
+		want   verdict.Reason
+	}{
+		"Pod":     {func(w *apitest.World) { w.Pod.DeletionTimestamp = &ended }, verdict.PodTerminating},
+		"Sandbox": {func(w *apitest.World) { w.Sandbox.DeletionTimestamp = &ended }, verdict.SandboxTerminating},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t, driverconf.ModeManaged)
+			f.through(t, &slowNamespace{slowReview{Cluster: f.cluster, reads: make(chan struct{}, 3), change: func() { f.Change(c.change) }}})
+			refuses(t, f.decide(t, f.world.Token), c.want)
+		})
+	}
+}
+
+// slowNamespace is a cluster whose read of the namespace takes longer than a read ahead may be old; Pod and Sandbox are read before.
+type slowNamespace struct{ slowReview }
+
+func (s *slowNamespace) Review(ctx context.Context, credential secret.Value, audience string) (*authenticationv1.TokenReviewStatus, error) {
+	return s.Cluster.Review(ctx, credential, audience)
+}
+
+func (s *slowNamespace) Namespace(ctx context.Context, name string) (*metav1.ObjectMeta, error) {
+	for range 2 {
+		select {
+		case <-s.reads:
+		case <-time.After(patience):
+			return nil, errors.New("Pod and Sandbox are not read ahead")
+		}
+	}
+	s.change()
+	select {
+	case <-time.After(inquiry.LongestLead + 200*time.Millisecond):
+	case <-ctx.Done():
+	}
+	return s.Cluster.Namespace(ctx, name)
+}
+
 // faulty is a cluster whose first read of the Pod is not made.
 type faulty struct {
 	inquiry.Cluster
@@ -214,7 +257,7 @@ func TestAReadAheadThatWasHeldBackIsMadeWhenItIsAskedFor(t *testing.T) {
 // TestAPanicBesideTheReviewComesOutWithItsStack: whoever called meets it, whether the read was asked for or not, and the value is
 // not told.
 func TestAPanicBesideTheReviewComesOutWithItsStack(t *testing.T) {
-	for name, token := range map[string]string{"a token that is accepted": "", "a token that is refused": "refused"} {
+	for name, token := range map[string]string{"a token that is accepted": "", "a token that is refused": apitest.Token("another", "pod", "uid")} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, driverconf.ModeManaged)
 			presented := f.world.Token

@@ -20,8 +20,6 @@ type course struct {
 	facts    authenticate.Facts
 	// early is what is read ahead; nil when nothing is.
 	early *ahead
-	// reviewed is when the review ended.
-	reviewed time.Time
 	// ended is for the goroutines that read ahead.
 	ended sync.WaitGroup
 }
@@ -34,7 +32,6 @@ func (c *course) answer(ctx context.Context, result authenticate.Result) {
 	case authenticate.SubjectReview:
 		c.readAhead(ctx)
 		status, err := cluster.Review(ctx, c.request.Credential, authenticate.Audience)
-		c.reviewed = time.Now()
 		f.Review = lookup(q, status, err)
 	case authenticate.SubjectList:
 		f.List = c.inquirer.list.Check(q.Namespace)

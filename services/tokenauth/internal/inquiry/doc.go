@@ -9,7 +9,7 @@
 //     refusal, no object, no review. What is kept, of Pods that were granted, is where to look: the name of a Pod's Sandbox.
 //   - A read that was begun early, on the word of claims that nobody had verified or of where a Sandbox was, is an answer only
 //     when the review names the Pod of the claims by name and uid, when the evaluator asks in the same words, the same
-//     namespace, name and version, and when it ended no longer than 500 ms before the review did. Otherwise it is thrown away,
+//     namespace, name and version, and when it ended no longer than 500 ms before it is asked for. Otherwise it is thrown away,
 //     whatever it found, and the cluster is asked again.
 //   - Tokens that nobody has verified change nothing that is remembered, and do not have it in hand how many requests run at a
 //     time: 64 inquiries at most read ahead, and beyond that one thing is read after the other.

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/authenticate"
+	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/claims"
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/lookups"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
@@ -40,26 +41,16 @@ type Request struct {
 	// GatewayID that the caller names.
 	GatewayID string
 
-	bytes     int // of the credential
-	printable bool
+	bytes   int  // of the credential
+	compact bool // see claims.Compact
 }
 
 // NewRequest is a request about a credential.
 func NewRequest(credential, gatewayID string) Request {
 	return Request{
 		Credential: secret.New([]byte(credential)), GatewayID: gatewayID,
-		bytes: len(credential), printable: printable(credential),
+		bytes: len(credential), compact: claims.Compact(credential),
 	}
-}
-
-// printable reports that every byte is one of '!' to '~'.
-func printable(credential string) bool {
-	for i := range len(credential) {
-		if credential[i] < '!' || credential[i] > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // Inquirer makes inquiries. Safe for concurrent use.
@@ -119,7 +110,7 @@ const mostQuestions = 8
 func (i *Inquirer) inquire(ctx context.Context, request Request) (*authenticate.Facts, authenticate.Result) {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &course{inquirer: i, request: request, facts: authenticate.Facts{
-		CredentialBytes: request.bytes, CredentialPrintable: request.printable, GatewayID: request.GatewayID,
+		CredentialBytes: request.bytes, CredentialCompact: request.compact, GatewayID: request.GatewayID,
 	}}
 	defer c.end()
 	defer cancel()

@@ -116,8 +116,7 @@ func TestTheValidBearerInEveryMode(t *testing.T) {
 // before anything else is asked.
 func TestWithoutAHintTheOrderIsTheEvaluators(t *testing.T) {
 	for name, token := range map[string]string{
-		"opaque":            "opaque",
-		"unsigned":          strings.Join(strings.Split(apitest.Token(apitest.Team, apitest.PodName, apitest.PodUID), ".")[:2], ".") + ".",
+		"no JSON":           "b3BhcXVl.b3BhcXVl.b3BhcXVl",
 		"another namespace": apitest.Token("kube-system", apitest.PodName, apitest.PodUID),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -364,6 +363,8 @@ func TestOneTokenHasOneSpelling(t *testing.T) {
 		"a line end": valid + "\n", "a carriage return": valid + "\r\n", "another word": valid + " x", "a space before": " " + valid,
 		"a space behind": valid + " ", "a tab": valid + "\t", "a NUL": valid + "\x00", "no UTF-8": valid + "\xff", "another alphabet": valid + "\u00e9",
 		"a line end inside": valid[:20] + "\n" + valid[20:], "DEL": valid + "\x7f", "a space that is none of ASCII": valid + "\u00a0x",
+		"a bit that says nothing": respelled(t, valid), "no token": "opaque", "two parts": valid[:strings.LastIndex(valid, ".")], "padding": valid + "=",
+		"an empty part": valid[:strings.LastIndex(valid, ".")+1],
 	} {
 		got := f.decide(t, token)
 		refuses(t, got, verdict.CredentialMalformed)
@@ -374,6 +375,23 @@ func TestOneTokenHasOneSpelling(t *testing.T) {
 	if seen := f.Seen()[before:]; len(seen) > 0 {
 		t.Errorf("asked for %v", seen)
 	}
+}
+
+// respelled is the token with another last character in a part whose last character does not use all its bits.
+func respelled(t *testing.T, token string) string {
+	t.Helper()
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	parts := strings.Split(token, ".")
+	for i, part := range parts {
+		if len(part)%4 == 0 {
+			continue
+		}
+		last := strings.IndexByte(alphabet, part[len(part)-1])
+		parts[i] = part[:len(part)-1] + string(alphabet[last+1])
+		return strings.Join(parts, ".")
+	}
+	t.Fatal("every part uses all its bits")
+	return ""
 }
 
 func TestExplainIsDecideWithItsSteps(t *testing.T) {

@@ -19,13 +19,13 @@ type Settings struct {
 	// MaxConcurrentPerCaller is the same for each daemon that calls, with all its replicas. 0 to MaxConcurrent; 0 is
 	// MaxConcurrent.
 	MaxConcurrentPerCaller int `toml:"max_concurrent_per_caller"`
-	// MaxConcurrentPerBearer is the same for each credential, so that one sandbox cannot take the room of all: of its calls
+	// MaxConcurrentPerBearer is the same for each credential, so that one that repeats itself does not take the room of all: of its calls
 	// only two are worked on at once, and the others wait for the second. 1 to 10000; more than MaxConcurrent bounds nothing.
 	MaxConcurrentPerBearer int `toml:"max_concurrent_per_bearer"`
 }
 
-// DefaultSettings leave room for an API server that is slow and not for one that is away. A call takes about 100 KiB while it
-// is worked on. MaxConcurrent is below the 256 streams that the mesh lets one connection have, so that calls beyond it are
+// DefaultSettings leave room for an API server that is slow and not for one that is away. A call takes 300
+// to 700 KiB while it is worked on. MaxConcurrent is below the 256 streams that the mesh lets one connection have, so that calls beyond it are
 // refused instead of waiting at the transport of one caller. Only lifecycle calls, so its calls may be all there are. A
 // supervisor authenticates once and repeats what failed, so sixteen calls at once are several times what it needs.
 func DefaultSettings() Settings {
