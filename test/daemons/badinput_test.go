@@ -107,8 +107,8 @@ func TestBadFilesGiveOneLine(t *testing.T) {
 	}
 	proxyCA := func(path string) string {
 		files := meshtest.NewFiles(t, ca, "supervisorctl")
-		return fmt.Sprintf("[openshell.drivers.kubernetes]\nproxy_ca_bundle = %q\n[portcullis.supervisorctl]\nhttp_address = \"127.0.0.1:0\"\nlisten_address = \"127.0.0.1:0\"\n"+
-			"[portcullis.mesh]\ncert_file = %q\nkey_file = %q\nca_file = %q\n", path, files.Cert, files.Key, files.CA) + kubernetesTable(kubeconfig)
+		return fmt.Sprintf("[portcullis.supervisorctl]\nhttp_address = \"127.0.0.1:0\"\nlisten_address = \"127.0.0.1:0\"\n"+needed("supervisorctl")+
+			"https_proxy = \"http://proxy.example:3128\"\nproxy_ca_bundle = %q\n[portcullis.mesh]\ncert_file = %q\nkey_file = %q\nca_file = %q\n", path, files.Cert, files.Key, files.CA) + kubernetesTable(kubeconfig)
 	}
 	seed := write(t, "seed", "SUNOTASEED")
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -131,7 +131,7 @@ func TestBadFilesGiveOneLine(t *testing.T) {
 		"key is not named":       {daemon: "tokenauth", text: tokenauthWith(good.Cert, "", good.CA, kubeconfig), want: []string{"portcullis.mesh.key_file"}},
 		"plaintext off loopback": {
 			daemon: "supervisorctl",
-			text:   "[portcullis.supervisorctl]\nhttp_address = \"127.0.0.1:0\"\nlisten_address = \"0.0.0.0:0\"\n[portcullis.mesh]\nallow_plaintext_loopback = true\n" + kubernetesTable(kubeconfig),
+			text:   "[portcullis.supervisorctl]\nhttp_address = \"127.0.0.1:0\"\nlisten_address = \"0.0.0.0:0\"\n" + needed("supervisorctl") + "[portcullis.mesh]\nallow_plaintext_loopback = true\n" + kubernetesTable(kubeconfig),
 			want:   []string{"0.0.0.0:0", "loopback"},
 		},
 		"kubeconfig is absent":   {daemon: "tokenauth", text: tokenauthWith(good.Cert, good.Key, good.CA, "/nonexistent/kubeconfig"), want: []string{"/nonexistent/kubeconfig"}},
@@ -199,7 +199,7 @@ func TestConfigCheck(t *testing.T) {
 		t.Run(daemon, func(t *testing.T) {
 			t.Parallel()
 			text := "[openshell.gateway]\nanything = 1\n[openshell.drivers.kubernetes]\ngateway_id = \"team-gateway\"\nsocket_path = \"/run/portcullis/driver.sock\"\n" +
-				"workspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\n" +
+				"workspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\ngrpc_endpoint = \"https://gateway.example:8080\"\nsupervisor_image = \"registry.example/supervisor:1\"\n" +
 				"[portcullis.nswatch]\nsigning_key_file = \"/etc/portcullis/signing.key\"\n[portcullis.allowlist]\npublic_keys_file = \"/etc/portcullis/public.keys\"\n" +
 				"[portcullis.mesh]\nallow_plaintext_loopback = true\n[portcullis.nats]\nurls = [\"nats://127.0.0.1:4222\"]\n"
 			out, err := program.Command(t, daemon, "config", "check", "--config", program.Settings(t, text)).CombinedOutput()

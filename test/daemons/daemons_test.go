@@ -39,6 +39,14 @@ func kubernetesTable(kubeconfig string) string {
 	return fmt.Sprintf("[portcullis.kubernetes]\nkubeconfig = %q\n", kubeconfig)
 }
 
+// needed are the lines of its own section, and after them the stock table, without which a daemon does not start.
+func needed(daemon string) string {
+	if daemon != "supervisorctl" {
+		return ""
+	}
+	return "lease_namespace = \"default\"\n[openshell.drivers.kubernetes]\nsupervisor_image = \"registry.example/supervisor:1\"\ngrpc_endpoint = \"https://gateway.example:8080\"\n"
+}
+
 // mesh makes a client's side of the mesh.
 func mesh(t *testing.T, ca *meshtest.CA, daemon, server, address string) *grpc.ClientConn {
 	t.Helper()
@@ -72,14 +80,14 @@ func TestMeshServersKnowTheirCallers(t *testing.T) {
 		"supervisorctl": {func(ctx context.Context, conn *grpc.ClientConn) error {
 			_, err := supervisorv1.NewSupervisorServiceClient(conn).Status(ctx, &supervisorv1.StatusRequest{})
 			return err
-		}, codes.Unimplemented},
+		}, codes.InvalidArgument},
 	} {
 		t.Run(daemon, func(t *testing.T) {
 			t.Parallel()
 			ca := meshtest.NewCA(t)
 			files := meshtest.NewFiles(t, ca, daemon)
-			p := program.Start(t, daemon, fmt.Sprintf("[portcullis.%s]\nhttp_address = \"127.0.0.1:0\"\nlisten_address = \"127.0.0.1:0\"\n"+
-				"[portcullis.mesh]\ncert_file = %q\nkey_file = %q\nca_file = %q\n", daemon, files.Cert, files.Key, files.CA)+kubernetesTable(kubeconfig))
+			p := program.Start(t, daemon, fmt.Sprintf("[portcullis.%s]\nhttp_address = \"127.0.0.1:0\"\nlisten_address = \"127.0.0.1:0\"\n%s"+
+				"[portcullis.mesh]\ncert_file = %q\nkey_file = %q\nca_file = %q\n", daemon, needed(daemon), files.Cert, files.Key, files.CA)+kubernetesTable(kubeconfig))
 			p.AwaitReady()
 			address := p.Logged("serving the mesh", "address")
 			ctx, cancel := context.WithTimeout(t.Context(), program.Limit)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/leadership"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
+	"github.com/portcullis-mesh/portcullis/shared/leadership"
 )
 
 // place is what follows from where this process runs.
@@ -24,7 +24,7 @@ const alwaysRefused = "kube-*"
 
 func findPlace(s *Settings, gatewayID string, lookupEnv func(string) (string, bool), mount string) (place, error) {
 	p := place{lease: s.Own.Settings}
-	own, err := podNamespace(lookupEnv, mount)
+	own, err := leadership.PodNamespace(lookupEnv, mount)
 	if p.lease.LeaseNamespace == "" {
 		if err != nil {
 			return place{}, fmt.Errorf("%s is empty and this process is in no Pod (%w); name the namespace of the Lease", keyNamespace, err)
@@ -32,7 +32,7 @@ func findPlace(s *Settings, gatewayID string, lookupEnv func(string) (string, bo
 		p.lease.LeaseNamespace = own
 	}
 	if p.lease.LeaseName == "" {
-		p.lease.LeaseName = leadership.DefaultLeaseName(gatewayID)
+		p.lease.LeaseName = leadership.DefaultLeaseName(Name, gatewayID)
 	}
 	refused := append(slices.Clone(s.Allowlist.RefusedNamespaces), alwaysRefused, p.lease.LeaseNamespace)
 	if own != "" {
@@ -41,6 +41,6 @@ func findPlace(s *Settings, gatewayID string, lookupEnv func(string) (string, bo
 	if p.refusals, err = allowlist.ParseRefusals(refused...); err != nil {
 		return place{}, fmt.Errorf("namespaces that are never published: %w", err)
 	}
-	p.identity, err = leadership.NewIdentity(podName(lookupEnv), rand.Reader)
+	p.identity, err = leadership.NewIdentity(Name, leadership.PodName(lookupEnv), rand.Reader)
 	return p, err
 }

@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/leadership"
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/audit"
@@ -12,6 +11,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
+	"github.com/portcullis-mesh/portcullis/shared/leadership"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn"
 )
 

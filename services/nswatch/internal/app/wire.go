@@ -7,12 +7,12 @@ import (
 
 	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/filesource"
 	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/labelsource"
-	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/leadership"
 	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/selection"
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/command"
 	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
+	"github.com/portcullis-mesh/portcullis/shared/leadership"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/embedded"
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
@@ -35,7 +35,7 @@ func wire(ctx context.Context, p *command.Parts[*Settings]) error {
 	if err != nil {
 		return err
 	}
-	at, err := findPlace(p.Settings, p.Config.Kubernetes.GatewayID, p.LookupEnv, serviceAccountNamespace)
+	at, err := findPlace(p.Settings, p.Config.Kubernetes.GatewayID, p.LookupEnv, leadership.MountedNamespace)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func publish(p *command.Parts[*Settings], at place, signer *allowlist.Signer, co
 	lead := func(ctx context.Context, released <-chan struct{}) error {
 		return ending(publisher.Lead(ctx, source, released))
 	}
-	election, err := leadership.New(at.lease, at.identity, clients.Calls.Typed.CoordinationV1(), lead, telemetry.Component(p.Log, "leadership"), p.Registry)
+	election, err := leadership.New(at.lease, Name, at.identity, clients.Calls.Typed.CoordinationV1(), lead, telemetry.Component(p.Log, "leadership"), p.Registry)
 	if err != nil {
 		return err
 	}

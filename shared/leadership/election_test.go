@@ -15,7 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
-	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/leadership"
+	"github.com/portcullis-mesh/portcullis/shared/leadership"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -247,7 +247,7 @@ func TestStopWhileStandingBy(t *testing.T) {
 // TestPanicEndsTheElection: it reaches the caller, and nothing stays behind.
 func TestPanicEndsTheElection(t *testing.T) {
 	s := newAPIServer(t)
-	e, err := leadership.New(roomy(), "a", s.client("a"), func(context.Context, <-chan struct{}) error { panic("bug") }, zerolog.Nop(), prometheus.NewRegistry())
+	e, err := leadership.New(roomy(), "nswatch", "a", s.client("a"), func(context.Context, <-chan struct{}) error { panic("bug") }, zerolog.Nop(), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestElectionRunsOnce(t *testing.T) {
 	s := newAPIServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	e, err := leadership.New(roomy(), "a", s.client("a"), func(context.Context, <-chan struct{}) error { return nil }, zerolog.Nop(), prometheus.NewRegistry())
+	e, err := leadership.New(roomy(), "nswatch", "a", s.client("a"), func(context.Context, <-chan struct{}) error { return nil }, zerolog.Nop(), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}

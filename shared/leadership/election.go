@@ -31,6 +31,7 @@ type Lead func(ctx context.Context, released <-chan struct{}) error
 // Election competes for a Lease. Make it with New.
 type Election struct {
 	cfg      Settings
+	daemon   string
 	identity string
 	leases   coordinationv1.LeasesGetter
 	lead     Lead
@@ -41,20 +42,24 @@ type Election struct {
 }
 
 // New checks the settings, whose LeaseName and LeaseNamespace must be set, and registers the metrics. It starts
-// nothing and sends nothing. identity names this process and no other; see NewIdentity.
-func New(cfg Settings, identity string, leases coordinationv1.LeasesGetter, lead Lead, log zerolog.Logger, reg prometheus.Registerer) (*Election, error) {
+// nothing and sends nothing. daemon is the name of the daemon, at most 32 of a-z and 0-9: it stands in the names of the metrics
+// and in the label of the Lease. identity names this process and no other; see NewIdentity.
+func New(cfg Settings, daemon, identity string, leases coordinationv1.LeasesGetter, lead Lead, log zerolog.Logger, reg prometheus.Registerer) (*Election, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
+	}
+	if !daemonName.MatchString(daemon) {
+		return nil, fmt.Errorf("leadership: the daemon's name is %.40q, must be 1 to 32 of a-z and 0-9, the first a letter", daemon)
 	}
 	if identity == "" || leases == nil || lead == nil {
 		return nil, errors.New("leadership: an identity, a client for Leases and something to lead are needed")
 	}
-	m, err := newMetrics(reg)
+	m, err := newMetrics(daemon, reg)
 	if err != nil {
 		return nil, err
 	}
 	return &Election{
-		cfg: cfg, identity: identity, leases: leases, lead: lead, metrics: m,
+		cfg: cfg, daemon: daemon, identity: identity, leases: leases, lead: lead, metrics: m,
 		log: log.With().Str(keyLease, cfg.LeaseNamespace+"/"+cfg.LeaseName).Str(keyIdentity, identity).Logger(),
 	}, nil
 }
@@ -139,7 +144,7 @@ func (e *Election) newLock(overdue func()) *lock {
 			LeaseMeta:  metav1.ObjectMeta{Name: e.cfg.LeaseName, Namespace: e.cfg.LeaseNamespace},
 			Client:     e.leases,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: e.identity},
-			Labels:     map[string]string{"app.kubernetes.io/name": "portcullis-nswatch"},
+			Labels:     map[string]string{"app.kubernetes.io/name": namePrefix + e.daemon},
 		},
 		try:     e.cfg.tryTimeout(),
 		renew:   e.cfg.RenewDeadline.Std(),

@@ -27,29 +27,29 @@ type metrics struct {
 	errors  *prometheus.CounterVec
 }
 
-// newMetrics registers portcullis_nswatch_leading and the portcullis_nswatch_lease_* metrics.
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+// newMetrics registers portcullis_<daemon>_leading and the portcullis_<daemon>_lease_* metrics.
+func newMetrics(daemon string, reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return nil, errors.New("leadership: no metrics registerer was given")
 	}
 	m := &metrics{
 		leading: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: telemetry.Namespace, Subsystem: subsystem,
+			Namespace: telemetry.Namespace, Subsystem: daemon,
 			Name: "leading",
 			Help: "Whether this process has a term now (1) or not (0).",
 		}),
 		terms: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: telemetry.Namespace, Subsystem: subsystem,
+			Namespace: telemetry.Namespace, Subsystem: daemon,
 			Name: "lease_terms_total",
 			Help: "Terms that this process has begun.",
 		}),
 		ends: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: telemetry.Namespace, Subsystem: subsystem,
+			Namespace: telemetry.Namespace, Subsystem: daemon,
 			Name: "lease_term_ends_total",
 			Help: "Terms that have ended, by how: stopped (asked to), lost (the Lease), itself.",
 		}, []string{"end"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: telemetry.Namespace, Subsystem: subsystem,
+			Namespace: telemetry.Namespace, Subsystem: daemon,
 			Name: "lease_errors_total",
 			Help: "Requests for the Lease that failed, other than because another process was first, by operation.",
 		}, []string{"operation"}),
@@ -67,5 +67,3 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	return m, nil
 }
-
-const subsystem = "nswatch"

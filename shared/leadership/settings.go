@@ -15,11 +15,11 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 )
 
-// Settings are the part of the section [portcullis.nswatch] that is about the Lease. Start from DefaultSettings: the zero
-// value has no limits and does not validate.
+// Settings are the part of a daemon's section, such as [portcullis.nswatch], that is about the Lease. Start from
+// DefaultSettings: the zero value has no limits and does not validate.
 type Settings struct {
 	// LeaseName is the name of the Lease, the same in all replicas for one gateway and in no other. Empty means
-	// DefaultLeaseName of the gateway.
+	// DefaultLeaseName of the daemon and the gateway.
 	LeaseName string `toml:"lease_name"`
 	// LeaseNamespace is where the Lease is. Empty means the Pod's own namespace.
 	LeaseNamespace string `toml:"lease_namespace"`
@@ -35,7 +35,7 @@ type Settings struct {
 
 // DefaultSettings replace a leader that is killed after 8 to 17 s: a standby tries every RetryPeriod times 1 to 2.2, and
 // counts LeaseDuration from the try at which it saw the last renewal, not from that renewal. Measured with these
-// defaults, the successor's list is used after 12.1 to 14.3 s; readers close max_staleness (15 s) after the last beat.
+// defaults, the list of a new nswatch is used after 12.1 to 14.3 s; its readers close max_staleness (15 s) after the last beat.
 //
 // Kubernetes' own components take 15 s, 10 s and 2 s. What the shorter times cost is a change of leaders after 7 s
 // without the API server.
@@ -98,17 +98,22 @@ func (s *Settings) releaseTimeout() time.Duration { return s.RenewDeadline.Std()
 // jitter is how much longer than RetryPeriod a standby waits at most, as a factor.
 const jitter = 1 + leaderelection.JitterFactor
 
-const namePrefix = "portcullis-nswatch-"
+const namePrefix = "portcullis-"
+
+// daemonName is what may stand in the name of a Lease, of a metric and in a label.
+var daemonName = regexp.MustCompile(`^[a-z][a-z0-9]{0,31}$`)
 
 // notInNames is what a gateway id may hold and the name of a Lease may not.
 var notInNames = regexp.MustCompile(`[^a-z0-9-]`)
 
-// DefaultLeaseName is the name of the Lease for a gateway id, which is a label value: portcullis-nswatch-<gateway id>.
-// An id that no name may hold is changed, and gets a part of its hash behind, so that two gateways never share a Lease.
-func DefaultLeaseName(gatewayID string) string {
-	if name := namePrefix + gatewayID; len(validation.IsDNS1123Subdomain(name)) == 0 {
+// DefaultLeaseName is the name of the Lease of a daemon for a gateway id, which is a label value:
+// portcullis-<daemon>-<gateway id>. An id that no name may hold is changed, and gets a part of its hash behind, so that two
+// gateways never share a Lease.
+func DefaultLeaseName(daemon, gatewayID string) string {
+	prefix := namePrefix + daemon + "-"
+	if name := prefix + gatewayID; len(validation.IsDNS1123Subdomain(name)) == 0 {
 		return name
 	}
 	hash := sha256.Sum256([]byte(gatewayID))
-	return namePrefix + notInNames.ReplaceAllString(strings.ToLower(gatewayID), "-") + "-" + hex.EncodeToString(hash[:4])
+	return prefix + notInNames.ReplaceAllString(strings.ToLower(gatewayID), "-") + "-" + hex.EncodeToString(hash[:4])
 }

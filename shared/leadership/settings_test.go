@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -14,8 +15,8 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/leadership"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/leadership"
 )
 
 func TestSettings(t *testing.T) {
@@ -51,7 +52,7 @@ func TestSettings(t *testing.T) {
 			}
 			cfg.LeaseName, cfg.LeaseNamespace = cmp.Or(cfg.LeaseName, "a"), cmp.Or(cfg.LeaseNamespace, "b")
 			s := newAPIServer(t)
-			if _, err := leadership.New(cfg, "me", s.client("me"), leadNothing, zerolog.Nop(), prometheus.NewRegistry()); (err == nil) != (tc.want == "") {
+			if _, err := leadership.New(cfg, "nswatch", "me", s.client("me"), leadNothing, zerolog.Nop(), prometheus.NewRegistry()); (err == nil) != (tc.want == "") {
 				t.Errorf("New says %v", err)
 			}
 		})
@@ -61,7 +62,7 @@ func TestSettings(t *testing.T) {
 func leadNothing(context.Context, <-chan struct{}) error { return nil }
 
 func TestNewNeedsAPlace(t *testing.T) {
-	_, err := leadership.New(leadership.DefaultSettings(), "me", newAPIServer(t).client("me"), leadNothing, zerolog.Nop(), prometheus.NewRegistry())
+	_, err := leadership.New(leadership.DefaultSettings(), "nswatch", "me", newAPIServer(t).client("me"), leadNothing, zerolog.Nop(), prometheus.NewRegistry())
 	if err == nil || !strings.Contains(err.Error(), "no name") || !strings.Contains(err.Error(), "no namespace") {
 		t.Errorf("got %v", err)
 	}
@@ -76,7 +77,7 @@ func TestLeaseNames(t *testing.T) {
 		"a.-b": "portcullis-nswatch-a--b-", "a-b": "portcullis-nswatch-a-b", "a_b": "portcullis-nswatch-a-b-",
 		strings.Repeat("A", 63): "portcullis-nswatch-aaa",
 	} {
-		name := leadership.DefaultLeaseName(id)
+		name := leadership.DefaultLeaseName("nswatch", id)
 		if !strings.HasPrefix(name, want) || len(validation.IsDNS1123Subdomain(name)) > 0 {
 			t.Errorf("%q gives %q", id, name)
 		}
@@ -87,18 +88,51 @@ func TestLeaseNames(t *testing.T) {
 	}
 }
 
+// TestDaemons: two daemons of one gateway have a Lease and metrics each, also in one registry.
+func TestDaemons(t *testing.T) {
+	s, reg := newAPIServer(t), prometheus.NewRegistry()
+	for _, daemon := range []string{"nswatch", "supervisorctl"} {
+		if got, want := leadership.DefaultLeaseName(daemon, "blue"), "portcullis-"+daemon+"-blue"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if _, err := leadership.New(roomy(), daemon, "me", s.client("me"), leadNothing, zerolog.Nop(), reg); err != nil {
+			t.Error(err)
+		}
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range families {
+		names = append(names, f.GetName())
+	}
+	want := []string{
+		"portcullis_nswatch_leading", "portcullis_nswatch_lease_errors_total", "portcullis_nswatch_lease_term_ends_total", "portcullis_nswatch_lease_terms_total",
+		"portcullis_supervisorctl_leading", "portcullis_supervisorctl_lease_errors_total", "portcullis_supervisorctl_lease_term_ends_total", "portcullis_supervisorctl_lease_terms_total",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("got %q", names)
+	}
+	for _, daemon := range []string{"", "Nswatch", "a-b", "a.b", "1a", strings.Repeat("a", 33)} {
+		if _, err := leadership.New(roomy(), daemon, "me", s.client("me"), leadNothing, zerolog.Nop(), prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), "daemon's name") {
+			t.Errorf("%q: %v", daemon, err)
+		}
+	}
+}
+
 func TestIdentity(t *testing.T) {
 	writer := regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`) // what the allowlist's records take
 	for pod, want := range map[string]string{
 		"nswatch-7f-abc": "nswatch-7f-abc-0102030405", "host.example": "host.example-0102030405",
 		"": "nswatch-0102030405", "b\nd höst": "b-d-h-st-0102030405", strings.Repeat("p", 253): strings.Repeat("p", 100) + "-0102030405",
 	} {
-		got, err := leadership.NewIdentity(pod, strings.NewReader("\x01\x02\x03\x04\x05\x06"))
+		got, err := leadership.NewIdentity("nswatch", pod, strings.NewReader("\x01\x02\x03\x04\x05\x06"))
 		if err != nil || got != want || !writer.MatchString(got) {
 			t.Errorf("%q gives %q, %v", pod, got, err)
 		}
 	}
-	if _, err := leadership.NewIdentity("p", iotest.ErrReader(errors.New("no entropy"))); err == nil || !strings.Contains(err.Error(), "no entropy") {
+	if _, err := leadership.NewIdentity("nswatch", "p", iotest.ErrReader(errors.New("no entropy"))); err == nil || !strings.Contains(err.Error(), "no entropy") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package leadership
 
 import (
 	"fmt"
@@ -8,15 +8,15 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/pemfile"
 )
 
-// serviceAccountNamespace is where the kubelet says which namespace a Pod is in.
-const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+// MountedNamespace is where the kubelet says which namespace a Pod is in.
+const MountedNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // maxNamespaceFile is far more than a namespace's name has, bytes.
 const maxNamespaceFile = 1024
 
-// podNamespace is the namespace of the Pod that this process is in: POD_NAMESPACE, or what the ServiceAccount's mount
+// PodNamespace is the namespace of the Pod that this process is in: POD_NAMESPACE, or what the ServiceAccount's mount
 // says. The error says that neither is there.
-func podNamespace(lookupEnv func(string) (string, bool), mount string) (string, error) {
+func PodNamespace(lookupEnv func(string) (string, bool), mount string) (string, error) {
 	if name, ok := lookupEnv("POD_NAMESPACE"); ok && name != "" {
 		return name, nil
 	}
@@ -31,8 +31,8 @@ func podNamespace(lookupEnv func(string) (string, bool), mount string) (string, 
 	return name, nil
 }
 
-// podName is POD_NAME, or the host's name, which is the same in a Pod that has a network of its own.
-func podName(lookupEnv func(string) (string, bool)) string {
+// PodName is POD_NAME, or the host's name, which is the same in a Pod that has a network of its own.
+func PodName(lookupEnv func(string) (string, bool)) string {
 	if name, ok := lookupEnv("POD_NAME"); ok && name != "" {
 		return name
 	}

@@ -1,8 +1,9 @@
-// Package leadership lets one nswatch of several work at a time. It competes for a Kubernetes Lease and gives whoever
+// Package leadership lets one of several processes of a daemon work at a time. It competes for a Kubernetes Lease and gives whoever
 // holds it a term.
 //
-// The Lease spares the readers two writers that take turns; it is not what keeps them safe. That is the
-// compare-and-set and the epoch of every record (rule W1), which hold with two holders, too.
+// The Lease spares others two writers that take turns; it is not what keeps them safe. A former holder may be slow to stop, so
+// every write must rest on what it read: in nswatch that is the compare-and-set and the epoch of every record (rule W1), in
+// supervisorctl the resourceVersion or the uid of every object. They hold with two holders, too.
 //
 // Invariants:
 //
@@ -17,5 +18,7 @@
 //
 // Whether a process leads says nothing about whether it is well: no readiness check is here (bug corpus E07).
 //
-// Caller: nswatch's app.
+// What belongs to one daemon, its name, comes from the caller: it is in the names of the Lease and of the metrics.
+//
+// Callers: the wiring of nswatch and of supervisorctl.
 package leadership

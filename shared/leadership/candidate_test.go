@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/leadership"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/leadership"
 )
 
 // patience ends a wait for something that will never happen.
@@ -101,7 +101,7 @@ func newCounted(t *testing.T, s *apiServer, name string, cfg leadership.Settings
 		}
 		return nil
 	}
-	e, err := leadership.New(cfg, name, s.client(name), lead, zerolog.New(c.log), c.reg)
+	e, err := leadership.New(cfg, "nswatch", name, s.client(name), lead, zerolog.New(c.log), c.reg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (s slow) Update(context.Context, resourcelock.LeaderElectionRecord) error {
 // be long before its answer is here. Time is synctest's.
 func TestDeadlineCountsFromTheBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, err := newMetrics(prometheus.NewRegistry())
+		m, err := newMetrics("nswatch", prometheus.NewRegistry())
 		if err != nil {
 			t.Fatal(err)
 		}
