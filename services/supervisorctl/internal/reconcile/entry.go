@@ -1,0 +1,158 @@
+package reconcile
+
+import (
+	"time"
+
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
+	"github.com/portcullis-mesh/portcullis/shared/runstate"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+	"github.com/portcullis-mesh/portcullis/shared/workspace"
+)
+
+const (
+	// gap lies at least between the end of a look and the next one, so that the many events of one change lead to few looks.
+	gap = time.Second
+	// orphanGrace is what the garbage collector has to remove the companions of a Sandbox that is gone, before we do it.
+	orphanGrace = 5 * time.Second
+	// abandonedAfter is when a start that makes no progress is looked at: just later than the planner may take it for abandoned.
+	abandonedAfter = plan.IdleLimit + 100*time.Millisecond
+)
+
+// ending is how a look ended. The zero ending is that there was none.
+type ending uint8
+
+const (
+	never ending = iota
+	// settled: nothing is left to do, until something changes.
+	settled
+	// waiting: the sandbox is on its way.
+	waiting
+	// refused: a person has to do something, or time.
+	refused
+	// failed: it could not be found out.
+	failed
+	// busy: somebody else is at work on it in this process.
+	busy
+)
+
+var endingNames = [...]string{"never", "settled", "waiting", "refused", "failed", "busy"}
+
+func (e ending) String() string { return endingNames[e] }
+
+// key names an entry: the uid of a Sandbox, within the namespace that it and its companions are in.
+type key struct{ namespace, uid string }
+
+// entry is one Sandbox, or one that is gone and has left companions.
+type entry struct {
+	key  key
+	ref  plan.Ref
+	ours bool
+	// box is the Sandbox; nil when there is none in the cache.
+	box *object
+	// parts are its Pods and Services, by uid.
+	parts map[string]*object
+
+	// stamp counts changes, looked is what it was when the last look that found something out began, and changed is the time of the
+	// first change since then.
+	stamp, looked uint64
+	changed       time.Time
+
+	// record as it was last seen, and since when it has been like that.
+	record   runstate.Record
+	readable bool
+	since    time.Time
+
+	// last is when the last look ended, again how long after that the next one is due when nothing changes, and failures how many in
+	// a row found nothing out.
+	last     time.Time
+	again    time.Duration
+	ending   ending
+	failures int
+	// version is the one of the Sandbox that the last look rested on.
+	version string
+	// reason of the last look's refusal.
+	reason verdict.Reason
+
+	working bool
+	// due, calm and index belong to the queues.
+	due   time.Time
+	calm  bool
+	index int
+}
+
+// changedAt notes a change.
+func (e *entry) changedAt(now time.Time) {
+	if e.stamp == e.looked {
+		e.changed = now
+	}
+	e.stamp++
+}
+
+// saw notes a record, whoever saw it.
+func (e *entry) saw(record runstate.Record, readable bool, now time.Time) {
+	if e.since.IsZero() || record != e.record || readable != e.readable {
+		e.record, e.readable, e.since = record, readable, now
+	}
+}
+
+// left is when a start is looked at that is left to the call that is at it; false when there is none, or its time has passed.
+func (e *entry) left() (time.Time, bool) {
+	if e.box == nil || e.box.deleting || !e.readable || e.record.Phase != runstate.Preparing {
+		return time.Time{}, false
+	}
+	at := e.since.Add(abandonedAfter)
+	return at, e.last.Before(at)
+}
+
+// when is the time of the next look, and whether nothing calls for it.
+func (e *entry) when(suspect bool, most time.Duration) (due time.Time, calm bool) {
+	earliest := e.last.Add(gap)
+	if e.ending == failed || e.ending == busy {
+		earliest = e.last.Add(max(e.again, gap))
+	}
+	if at, ok := e.left(); ok {
+		return later(at, earliest), false
+	}
+	changed := e.stamp != e.looked
+	switch {
+	case changed && e.box == nil:
+		return later(e.changed.Add(orphanGrace), earliest), false
+	case changed:
+		return later(e.changed, earliest), e.ending == never && !suspect
+	case e.ending == settled:
+		return later(e.last.Add(min(e.again, most)), earliest), true
+	}
+	return later(e.last.Add(e.again), earliest), false
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// suspect reports whether the cached metadata alone show that a look may find something to do. It decides what comes first, and
+// nothing else. fence is the policy that fences the namespace's workloads; nil when there is none.
+func (e *entry) suspect(fence *object, egress bool) bool {
+	switch r := &e.record; {
+	case e.box == nil, e.box.deleting, !e.readable, r.Phase != "":
+		return true
+	case r.Generation == "": // stopped, or not ours to watch over
+		return e.has(pods, "", workspace.RoleSupervisor)
+	case r.Readiness != runstate.Ready, fence == nil, !egress, fence.deleting, fence.uid != r.FenceUID, fence.generation != r.FenceGeneration:
+		return true
+	default:
+		return !e.has(services, "", "") || !e.has(pods, r.SupervisorUID, workspace.RoleSupervisor) || !e.has(pods, r.WorkloadUID, workspace.RoleWorkload)
+	}
+}
+
+// has reports whether a part is there that is not going; an empty uid is any.
+func (e *entry) has(k kind, uid, role string) bool {
+	for _, p := range e.parts {
+		if p.kind == k && p.role == role && !p.deleting && (uid == "" || p.uid == uid) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,75 @@
+package reconcile
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/portcullis-mesh/portcullis/shared/runstate"
+	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+	"github.com/portcullis-mesh/portcullis/shared/workspace"
+)
+
+// kind is one of the watched kinds.
+type kind uint8
+
+const (
+	boxes kind = iota
+	pods
+	services
+	policies
+	kinds // how many there are
+)
+
+var kindNames = [kinds]string{sandboxapi.Resource, "pods", "services", "networkpolicies"}
+
+func (k kind) String() string { return kindNames[k] }
+
+// object is what is kept of a watched object.
+type object struct {
+	kind kind
+	// version tells two states of it apart.
+	uid, namespace, name, version string
+	generation                    int64
+	deleting                      bool
+	// managed says that it has our label. gateway, id and component are what the labels of these names say.
+	managed                bool
+	gateway, id, component string
+	// pair and role are those of a Pod's labels; of others pair is made of id.
+	pair, role string
+	// ownerName and owner are the name and the uid of the Sandbox that the object says it belongs to.
+	ownerName, owner string
+	// record is that of a Sandbox; readable says that it is one.
+	record   runstate.Record
+	readable bool
+}
+
+// objectOf takes what is kept from an object's metadata.
+func objectOf(k kind, m *metav1.ObjectMeta) object {
+	o := object{
+		kind: k, uid: string(m.UID), namespace: m.Namespace, name: m.Name, version: m.ResourceVersion, generation: m.Generation,
+		deleting: m.DeletionTimestamp != nil,
+		managed:  m.Labels[workspace.LabelManagedBy] == workspace.ManagedByOpenShell,
+		gateway:  m.Labels[workspace.LabelGatewayID], id: m.Labels[workspace.LabelSandboxID], component: m.Labels[workspace.LabelComponent],
+		pair: m.Labels[workspace.LabelBoundaryPair], role: m.Labels[workspace.LabelBoundaryRole],
+	}
+	if o.pair == "" && o.id != "" {
+		o.pair = workspace.Pair(o.id)
+	}
+	if k == boxes {
+		o.record, o.readable = recordOf(m.Annotations)
+	} else if owner, err := sandboxapi.OwnerOf(m.OwnerReferences); err == nil {
+		o.ownerName, o.owner = owner.Name, owner.UID
+	}
+	return o
+}
+
+// recordOf is the record without what is only kept for restarts, which may be long and says nothing about progress.
+func recordOf(annotations map[string]string) (runstate.Record, bool) {
+	r, err := runstate.Of(annotations)
+	r.MainProcess, r.LogLevel = "", ""
+	return r, err == nil
+}
+
+// supervises reports whether it is the supervisor Pod of a sandbox of this gateway, by all that it says.
+func (o *object) supervises(gateway string) bool {
+	return o.kind == pods && o.managed && o.gateway == gateway && o.component == workspace.ComponentSupervisor && o.id != "" && o.owner != ""
+}
