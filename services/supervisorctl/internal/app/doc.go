@@ -1,7 +1,7 @@
 // Package app wires supervisorctl: its settings and, in start order, its parts.
 //
-// Today these are a look at the proxy's CA bundle (contract 3.1) and the connections that the daemon stands on: the cluster and
-// the mesh's server, which only lifecycle may call. The service behind it answers UNIMPLEMENTED. Readiness says which part is missing and why.
+// The parts are a look at the proxy's CA bundle (contract 3.1), the cluster, the conductor that works on companion sets, the
+// reconcile loop in the one process that holds the Lease, and the mesh's server with the calls of lifecycle, which alone may make them.
 //
 // Caller: cmd/supervisorctl.
 package app

@@ -6,8 +6,12 @@ import (
 	"google.golang.org/grpc"
 
 	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/cluster"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/service"
 	"github.com/portcullis-mesh/portcullis/shared/command"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
+	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
 // Daemon describes the program.
@@ -16,6 +20,7 @@ func Daemon() command.Daemon[*Settings] {
 		Name:     Name,
 		Short:    "Provision each sandbox's supervisor companions",
 		Settings: defaults,
+		Validate: validate,
 		Wire:     wire,
 	}
 }
@@ -25,11 +30,28 @@ func wire(ctx context.Context, p *command.Parts[*Settings]) error {
 	if _, err := p.Config.Kubernetes.ReadProxyCABundle(); err != nil {
 		return err
 	}
-	if _, err := p.ConnectKubernetes(p.Settings.Kubernetes); err != nil {
+	clients, err := p.ConnectKubernetes(p.Settings.Kubernetes)
+	if err != nil {
+		return err
+	}
+	own := &p.Settings.Own
+	objects, err := cluster.New(clients.Calls, own.RequestTimeout.Std())
+	if err != nil {
+		return err
+	}
+	conductor, err := conduct.New(&p.Config.Kubernetes, own.options(), objects, telemetry.Component(p.Log, "conduct"), p.Registry)
+	if err != nil {
+		return err
+	}
+	server, err := service.New(own.Calls, p.Config.Kubernetes.GatewayID, conductor, telemetry.Component(p.Log, "calls"), p.Registry)
+	if err != nil {
+		return err
+	}
+	if err := keep(p, conductor, clients); err != nil {
 		return err
 	}
 	policy := meshrpc.Policy{supervisorv1.SupervisorService_ServiceDesc.ServiceName: {"lifecycle"}}
-	return p.ServeMesh(ctx, p.Settings.Own, p.Settings.Mesh, policy, func(s *grpc.Server) {
-		supervisorv1.RegisterSupervisorServiceServer(s, supervisorv1.UnimplementedSupervisorServiceServer{})
+	return p.ServeMesh(ctx, own.ServerConfig, p.Settings.Mesh, policy, func(s *grpc.Server) {
+		supervisorv1.RegisterSupervisorServiceServer(s, server)
 	})
 }

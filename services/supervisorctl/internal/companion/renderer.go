@@ -36,15 +36,21 @@ func New(settings *driverconf.Kubernetes, options Options) (*Renderer, error) {
 	var problems []error
 	report := func(key, problem string) { problems = append(problems, fmt.Errorf("%s %s", key, problem)) }
 	settings.Validate(report)
-	checkImages(settings, report)
-	checkProxy(settings, report)
-	checkMounts(settings, options, report)
+	Validate(settings, options, report)
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}
 	r := &Renderer{settings: *settings, options: options, scheme: workspace.SchemeOf(settings)}
 	r.settings.ImagePullSecrets = slices.Clone(settings.ImagePullSecrets)
 	return r, nil
+}
+
+// Validate reports what no companion can be rendered with, under the keys of the stock table, beside what the settings themselves
+// find.
+func Validate(settings *driverconf.Kubernetes, options Options, report func(key, problem string)) {
+	checkImages(settings, report)
+	checkProxy(settings, report)
+	checkMounts(settings, options, report)
 }
 
 func checkImages(k *driverconf.Kubernetes, report func(key, problem string)) {

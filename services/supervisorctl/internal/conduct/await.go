@@ -1,0 +1,143 @@
+package conduct
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"math/big"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
+	"github.com/portcullis-mesh/portcullis/shared/runstate"
+	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+)
+
+const (
+	// grace is what a Pod has to end when it does not say, and headroom what is given on top (contract 7.10).
+	grace    = 30 * time.Second
+	headroom = 30 * time.Second
+)
+
+const (
+	// shortest and longest are the pauses between two looks; the first ones are short because most waits are.
+	shortest, longest = 5 * time.Millisecond, 100 * time.Millisecond
+	// perDiagnosis is how many looks at a workload there are for one at the Sandbox, which says why it does not come.
+	perDiagnosis = 4
+)
+
+// await looks at a subject again and again until it has changed, or, for a workload, until the Sandbox says that it will not come or
+// is on another course. It refuses a stop that takes longer than it may, and lets a raise know when the workload is overdue.
+func (r *round) await(ctx context.Context, subject plan.Subject) (plan.Step, error) {
+	raising := r.goal.Goal == plan.Provision || r.goal.Goal == plan.Restart
+	limit, began, before, course := r.limit(subject), time.Now(), r.version(subject), r.course()
+	r.attempt.Refusal = ""
+	wait := shortest
+	for looks := 1; ; looks++ {
+		if !sleep(ctx, wait) {
+			return plan.Step{}, fmt.Errorf("wait for the %s: %w", subject, context.Cause(ctx))
+		}
+		wait = min(2*wait, longest)
+		r.lookAt(ctx, subject)
+		if subject == plan.SubjectWorkload && looks%perDiagnosis == 0 {
+			r.lookAt(ctx, plan.SubjectSandbox)
+			r.attempt.Refusal = r.diagnosis()
+		}
+		overdue := time.Since(began) > limit
+		switch {
+		case r.version(subject) != before, r.course() != course, r.attempt.Refusal != "":
+			if raising && subject == plan.SubjectWorkload {
+				r.lookAround(ctx)
+			}
+			return plan.Step{}, nil
+		case overdue && raising && subject == plan.SubjectWorkload && r.seen.workload.value == nil:
+			r.attempt.WorkloadOverdue = true
+			return plan.Step{}, nil
+		case overdue:
+			return refusal(StopOverdue, "the %s has not changed within %s", subject, limit), nil
+		}
+	}
+}
+
+// limit is how long a subject may take.
+func (r *round) limit(subject plan.Subject) time.Duration {
+	pod := r.seen.workload.value
+	switch {
+	case subject == plan.SubjectSupervisor:
+		pod = r.seen.supervisor.value
+	case pod == nil && subject == plan.SubjectWorkload:
+		return workloadLimit
+	}
+	own := grace
+	if pod != nil && pod.Spec.TerminationGracePeriodSeconds != nil {
+		own = time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+	}
+	return own + headroom
+}
+
+// version tells two states of a subject apart.
+func (r *round) version(subject plan.Subject) string {
+	of := func(pod *corev1.Pod, err error) string {
+		switch {
+		case err != nil:
+			return "unknown"
+		case pod == nil:
+			return "absent"
+		}
+		return string(pod.UID) + "/" + pod.ResourceVersion
+	}
+	s := &r.seen
+	switch subject {
+	case plan.SubjectSupervisor:
+		return of(s.supervisor.value, s.supervisor.err)
+	case plan.SubjectWorkload:
+		return of(s.workload.value, s.workload.err)
+	default:
+	}
+	if s.box.err != nil || s.box.value == nil {
+		return "unknown"
+	}
+	return s.box.value.ResourceVersion
+}
+
+// course is what a Sandbox is at: whoever changes it means the work to go another way.
+type course struct {
+	uid      string
+	deleting bool
+	mode     sandboxapi.Mode
+	record   runstate.Record
+}
+
+func (r *round) course() course {
+	box := r.seen.box.value
+	if box == nil {
+		return course{}
+	}
+	record, err := runstate.Of(box.Annotations)
+	if err != nil {
+		return course{uid: box.UID}
+	}
+	return course{box.UID, box.Deleting, box.Mode, record}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// jitter is a random time below most; half of it when there is no randomness.
+func jitter(random io.Reader, most time.Duration) time.Duration {
+	n, err := rand.Int(random, big.NewInt(int64(most)+1))
+	if err != nil {
+		return most / 2
+	}
+	return time.Duration(n.Int64())
+}

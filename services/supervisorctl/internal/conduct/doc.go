@@ -1,0 +1,22 @@
+// Package conduct carries a goal for one companion set out: it looks at the objects, asks package plan for the next step, executes
+// it, and asks again, until the goal is reached or refused.
+//
+// # Invariants
+//
+//   - It decides nothing: what is done is a step of the planner, and nothing is kept from one call to the next but for how long
+//     another attempt was seen unchanged.
+//   - In one process, one goal is worked on for a Sandbox at a time. Between processes the record decides, by its resourceVersion.
+//   - What a write answered replaces what was seen. A write that rests on what is no longer so leads to a new look, and is never
+//     repeated as it was.
+//   - Nothing that Keep does waits for an object: the reconcile loop has another look. When it begins a stop, its outcome says why.
+//   - What the cluster refuses, and what a setting or a template keeps from being made, is a refusal at once; what it does not answer
+//     is tried a few times. The end of the call, or of the attempt, is told as such.
+//   - An attempt makes no request later than attemptLimit after it wrote its name into the record, so whoever has seen that name
+//     unchanged for longer may take over.
+//   - When a refusal leaves something of the run behind, it is taken away before the refusal is returned, also when the caller has
+//     gone; what that does not achieve, the reconcile loop does.
+//   - Private keys and tokens are wiped when the Secrets are made, or could not be, on every path; the bundle is its owner's to wipe.
+//   - Each step is a metric, and a span of the trace that the call belongs to.
+//
+// Callers: package service for calls, package reconcile for the loop.
+package conduct

@@ -1,0 +1,175 @@
+package conduct
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/cluster"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/fence"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
+	"github.com/portcullis-mesh/portcullis/shared/runstate"
+	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+	"github.com/portcullis-mesh/portcullis/shared/workspace"
+)
+
+// tracer is the name of the spans' instrumentation. Spans go where that of the call goes.
+const tracer = "github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
+
+// execute carries a step out and puts what was answered into what was seen. A refusal ends the goal; an error asks for a new look.
+func (r *round) execute(ctx context.Context, step plan.Step) (plan.Step, error) {
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
+	ctx, span := trace.SpanFromContext(ctx).TracerProvider().Tracer(tracer).Start(ctx, "step "+step.Action.String())
+	defer span.End()
+	began := time.Now()
+	refused, err := r.carryOut(ctx, step)
+	r.metrics.stepped(step.Action, refused, err, time.Since(began))
+	if err == nil && refused.Reason == "" && step.Reason != "" {
+		r.began = step
+	}
+	if err != nil && errors.Is(err, cluster.ErrRefused) {
+		refused = refusal(CompanionRefused, "%v", err)
+		refused.Undo = r.goal.Goal == plan.Provision || r.goal.Goal == plan.Restart
+		return refused, nil
+	}
+	return refused, err
+}
+
+func (r *round) carryOut(ctx context.Context, step plan.Step) (plan.Step, error) {
+	ref, s := r.goal.Ref, &r.seen
+	switch step.Action {
+	case plan.Await:
+		return r.await(ctx, step.Subject)
+	case plan.CreateWorkloadFence, plan.CreateSupervisorFence:
+		return plan.Step{}, r.createPolicy(ctx, step.Action)
+	case plan.CreateService:
+		return plan.Step{}, r.createService(ctx)
+	case plan.CreateSupervisor:
+		return r.createSupervisor(ctx)
+	case plan.Begin, plan.Resume, plan.Write, plan.Suspend:
+		return plan.Step{}, r.change(ctx, step)
+	case plan.MakeSecrets:
+		return r.makeSecrets(ctx, step)
+	case plan.DeleteSecrets:
+		return plan.Step{}, r.deleteSecrets(ctx, step.Generation)
+	case plan.UngateSupervisor:
+		return plan.Step{}, r.ungate(ctx, &s.supervisor)
+	case plan.UngateWorkload:
+		return plan.Step{}, r.ungate(ctx, &s.workload)
+	case plan.DeleteSupervisor:
+		name := workspace.SupervisorPod(ref.SandboxID)
+		if err := r.cluster.DeletePod(ctx, ref.Namespace, name, step.UID); err != nil {
+			return plan.Step{}, err
+		}
+		r.lookAt(ctx, plan.SubjectSupervisor)
+		return plan.Step{}, nil
+	case plan.DeleteService:
+		if err := r.cluster.DeleteService(ctx, ref.Namespace, workspace.BoundaryService(ref.SandboxID), step.UID); err != nil {
+			return plan.Step{}, err
+		}
+		s.service = got[corev1.Service]{}
+		return plan.Step{}, nil
+	default:
+	}
+	return refusal(plan.ObjectUnreadable, "nobody can %s", step.Action), nil
+}
+
+func (r *round) createPolicy(ctx context.Context, which plan.Action) error {
+	wanted, err := fence.Render(r.goal.Ref.Namespace, r.settings.SandboxRuntime.BoundaryPort)
+	if err != nil {
+		return errRender{err}
+	}
+	policy, at := wanted.Workloads, &r.seen.fence
+	if which == plan.CreateSupervisorFence {
+		policy, at = wanted.Supervisors, &r.seen.egress
+	}
+	made, err := r.cluster.CreatePolicy(ctx, policy)
+	if err == nil {
+		at.value, at.err = made, nil
+	}
+	return err
+}
+
+func (r *round) createService(ctx context.Context) error {
+	wanted, err := r.renderer.Service(r.sandbox())
+	if err != nil {
+		return errRender{err}
+	}
+	made, err := r.cluster.CreateService(ctx, wanted)
+	if err == nil {
+		r.seen.service = got[corev1.Service]{value: made}
+	}
+	return err
+}
+
+func (r *round) createSupervisor(ctx context.Context) (plan.Step, error) {
+	wanted, err := r.renderer.SupervisorPod(r.sandbox())
+	if err != nil {
+		refused := refusal(CompanionRefused, "the supervisor Pod cannot be rendered: %v", err)
+		refused.Undo = true
+		return refused, nil
+	}
+	made, err := r.cluster.CreatePod(ctx, wanted)
+	if err == nil {
+		r.seen.supervisor = got[corev1.Pod]{value: made}
+	}
+	return plan.Step{}, err
+}
+
+// change writes the record, and with it what the step wants of the Sandbox.
+func (r *round) change(ctx context.Context, step plan.Step) error {
+	box := r.seen.box.value
+	from, err := runstate.Of(box.Annotations)
+	if err != nil {
+		return err
+	}
+	change := cluster.Change{Annotations: runstate.Patch(from, step.Record)}
+	switch step.Action {
+	case plan.Resume:
+		change.Mode = sandboxapi.Running
+	case plan.Suspend:
+		change.Mode = sandboxapi.Suspended
+	case plan.Begin:
+		template, err := r.renderer.RestartTemplate(r.sandboxOf(step.Generation), box.Template.Spec.Volumes)
+		if err != nil {
+			return errRender{err}
+		}
+		change.Volumes, change.PullSecrets = template.Volumes, template.ImagePullSecrets
+	default:
+	}
+	r.attempt.Afresh = r.attempt.Afresh || step.Afresh
+	sent := time.Now()
+	changed, err := r.cluster.ChangeSandbox(ctx, box, change)
+	if step.Action == plan.Begin && (err == nil || errors.Is(err, cluster.ErrUnsettled)) {
+		r.attempt.Began = true
+	}
+	if err != nil {
+		return err
+	}
+	if r.end.IsZero() && step.Record.Attempt == r.attempt.ID {
+		r.end = sent.Add(attemptLimit)
+	}
+	r.seen.box.value = changed
+	return nil
+}
+
+// ungate lifts our gate from a Pod that was seen.
+func (r *round) ungate(ctx context.Context, at *got[corev1.Pod]) error {
+	pod := at.value
+	index := slices.IndexFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == workspace.SchedulingGate })
+	ungated, err := r.cluster.Ungate(ctx, pod.Namespace, pod.Name, string(pod.UID), workspace.SchedulingGate, index)
+	if err == nil {
+		at.value = ungated
+	}
+	return err
+}
+
+// errRender is what cannot be rendered from a Sandbox as it is.
+type errRender struct{ error }
+
+func (e errRender) Unwrap() []error { return []error{e.error, cluster.ErrRefused} }

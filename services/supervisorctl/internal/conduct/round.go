@@ -1,0 +1,151 @@
+package conduct
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/cluster"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+)
+
+// round is one goal being worked on. It belongs to one goroutine.
+type round struct {
+	*Conductor
+	goal    Goal
+	attempt plan.Attempt
+	seen    seen
+	log     zerolog.Logger
+
+	// end is when this attempt may make no more requests; zero until its name is in the record.
+	end time.Time
+	// began is the step by which Keep began a stop.
+	began plan.Step
+}
+
+const (
+	// mostSteps is more than any goal takes, with every write lost to another one a few times.
+	mostSteps = 200
+	// mostTroubles is how often a look or a write may fail before the goal is refused; each is followed by a new look.
+	mostTroubles = 8
+)
+
+// work takes steps until one ends it. What a refused run made is taken away also after the end of ctx.
+func (r *round) work(ctx context.Context) Outcome {
+	last := r.take(ctx)
+	if !last.Undo {
+		return r.outcome(last)
+	}
+	r.log.Warn().Str(keyReason, string(last.Reason)).Str(keyExplanation, last.Explanation).Msg("the run is refused, and what it made is taken away")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
+	defer cancel()
+	r.goal.Want, r.end = r.goal.Undone(), time.Time{}
+	if undone := r.take(ctx); undone.Action != plan.Done {
+		r.log.Error().Str(keyReason, string(undone.Reason)).Str(keyExplanation, undone.Explanation).
+			Msg("what a refused run made could not be taken away completely; the reconcile loop goes on with it")
+	}
+	last.Undo = false
+	return r.outcome(last)
+}
+
+// take looks and takes steps until one ends the goal.
+func (r *round) take(ctx context.Context) plan.Step {
+	r.look(ctx)
+	troubles := 0
+	for range mostSteps {
+		step := r.next()
+		switch {
+		case step.Action == plan.Done, step.Action == plan.Await && r.goal.Goal == plan.Keep:
+			return plan.Step{Action: plan.Done, Reason: r.began.Reason, Explanation: r.began.Explanation}
+		case step.Ends() && !r.passes(step):
+			return step
+		}
+		var err error
+		if !step.Ends() {
+			var refused plan.Step
+			if refused, err = r.execute(ctx, step); refused.Reason != "" {
+				return refused
+			}
+			if err == nil {
+				continue
+			}
+		}
+		if troubles++; troubles > mostTroubles || r.hopeless(err) || !r.pause(ctx, troubles, err) {
+			return r.gaveUp(ctx, step, err)
+		}
+		r.log.Debug().Err(err).Str(keyAction, step.Action.String()).Msg("everything is looked at again")
+		r.look(ctx)
+	}
+	return refusal(verdict.Unexplained, "the goal was not reached within %d steps", mostSteps)
+}
+
+// passes reports whether a refusal may be over at the next look. The reconcile loop has a next look of its own.
+func (r *round) passes(step plan.Step) bool {
+	return step.Reason == plan.ObjectUnreadable && r.goal.Goal != plan.Keep || step.Reason == plan.IsTaken && r.goal.Patient
+}
+
+// hopeless reports whether a new look is for somebody else to take: this attempt has had its time, or is one of the reconcile loop
+// and not about what was seen.
+func (r *round) hopeless(err error) bool {
+	return r.late() || r.goal.Goal == plan.Keep && !moved(err)
+}
+
+// late reports whether this attempt may make no more requests.
+func (r *round) late() bool { return !r.end.IsZero() && !time.Now().Before(r.end) }
+
+// next asks the planner.
+func (r *round) next() plan.Step {
+	facts := r.facts()
+	step := plan.Next(r.goal.Want, &facts)
+	r.log.Debug().Str(keyAction, step.Action.String()).Str(keyReason, string(step.Reason)).Msg("next step")
+	return step
+}
+
+// gaveUp is the refusal after too many failures, or at the end of the call or of the attempt.
+func (r *round) gaveUp(ctx context.Context, step plan.Step, err error) plan.Step {
+	why := step.Explanation
+	if err != nil {
+		why = fmt.Sprintf("at the step %s: %v", step.Action, err)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return refusal(verdict.CallEnded, "the call ended: %s", why)
+	case r.late():
+		return refusal(verdict.CallEnded, "the attempt has had the %s that it may take; try again: %s", attemptLimit, why)
+	case err == nil:
+		return step
+	}
+	return refusal(plan.ObjectUnreadable, "%s", why)
+}
+
+func refusal(reason verdict.Reason, format string, args ...any) plan.Step {
+	return plan.Step{Action: plan.Refuse, Reason: reason, Explanation: fmt.Sprintf(format, args...)}
+}
+
+// pause waits longer with every trouble, and little when a new look is all that it takes; false when ctx ends first.
+func (r *round) pause(ctx context.Context, troubles int, err error) bool {
+	const longest = 2 * time.Second
+	first := 20 * time.Millisecond
+	if moved(err) {
+		first = time.Millisecond
+	}
+	wait := min(first<<troubles, longest)
+	return sleep(ctx, wait/2+jitter(r.random, wait/2))
+}
+
+// bounded is ctx with the end of this attempt, once its name is in the record.
+func (r *round) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if r.end.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, r.end)
+}
+
+// moved reports whether err says that a write rests on what is no longer so, and a new look tells what is.
+func moved(err error) bool {
+	return errors.Is(err, cluster.ErrConflict) || errors.Is(err, cluster.ErrExists) || errors.Is(err, cluster.ErrAbsent)
+}

@@ -1,0 +1,221 @@
+package conduct
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/cluster"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/companion"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/material"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
+	"github.com/portcullis-mesh/portcullis/shared/secret"
+	"github.com/portcullis-mesh/portcullis/shared/workspace"
+)
+
+// makeSecrets makes all Secrets of the run for the Pods, the fence and the Service that were seen.
+func (r *round) makeSecrets(ctx context.Context, step plan.Step) (plan.Step, error) {
+	if r.goal.Bundle == nil {
+		return refusal(plan.Broke, "the credentials of this run went with the call that had them"), nil
+	}
+	afresh := step.Afresh || r.attempt.Afresh
+	r.attempt.Afresh, r.attempt.SecretsGone = true, false
+	facts, err := r.measured(ctx)
+	if err != nil {
+		return plan.Step{}, err
+	}
+	defer facts.ClientKey.Wipe()
+	made, err := material.Make(facts, r.random)
+	if err != nil {
+		refused := refusal(CompanionRefused, "the bootstrap material cannot be made: %v", err)
+		refused.Undo = true
+		return refused, nil
+	}
+	defer made.Wipe()
+	wanted, err := r.rendered(ctx, made)
+	if err != nil {
+		return plan.Step{}, err
+	}
+	defer wipe(wanted)
+	if afresh {
+		if err := r.deleteSecrets(ctx, step.Generation); err != nil {
+			return plan.Step{}, err
+		}
+		r.attempt.SecretsGone = false
+	}
+	for i, s := range wanted {
+		err := r.cluster.CreateSecret(ctx, s)
+		if errors.Is(err, cluster.ErrExists) && !afresh {
+			// Secrets are deleted by their names, so this one must not be among what is taken away.
+			for _, mine := range wanted[:i] {
+				if err := r.cluster.DeleteSecret(ctx, mine.Namespace, mine.Name); err != nil {
+					return plan.Step{}, err
+				}
+			}
+			r.attempt.SecretsGone = true
+			refused := refusal(plan.Collision, "a Secret %s exists, which this run did not make", s.Name)
+			refused.Undo = true
+			return refused, nil
+		}
+		if err != nil {
+			return plan.Step{}, err
+		}
+	}
+	r.attempt.MadeFor = step.For
+	return plan.Step{}, nil
+}
+
+// measured is what the material is made from.
+func (r *round) measured(ctx context.Context) (*material.Facts, error) {
+	s, box := &r.seen, r.sandbox()
+	namespace, err := r.cluster.Namespace(ctx, box.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	address, err := companion.ClusterIP(s.service.value)
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := r.settings.ReadProxyCABundle()
+	if err != nil {
+		return nil, errRender{fmt.Errorf("read the proxy's CA bundle: %w", err)}
+	}
+	facts := &material.Facts{
+		SandboxID: box.ID, Namespace: box.Namespace, NamespaceUID: string(namespace.UID), SandboxUID: string(box.UID),
+		WorkloadPodUID: string(s.workload.value.UID), SupervisorPodUID: string(s.supervisor.value.UID),
+		FenceUID: string(s.fence.value.UID), FenceResourceVersion: s.fence.value.ResourceVersion,
+		ClusterIP: address.String(), BoundaryPort: r.settings.SandboxRuntime.BoundaryPort,
+		WorkloadUID: box.User, WorkloadGID: box.Group, ResourceDigest: material.ResourceDigest(string(box.UID)),
+		ChildEnv: childEnvironment(&s.box.value.Template.Spec), HostGatewayIP: r.settings.HostGatewayIP,
+		Bundle: r.goal.Bundle, UpstreamProxyCA: proxy,
+	}
+	return facts, r.addClient(ctx, facts)
+}
+
+// addClient adds what the supervisor verifies its gateway by, and shows it, where that is staged in its Secret (contract 9.5).
+func (r *round) addClient(ctx context.Context, facts *material.Facts) error {
+	files := r.renderer.SupervisorFiles()
+	wants := func(name string) bool { return slices.Contains(files, name) }
+	if !wants(companion.FileClientCA) {
+		return nil
+	}
+	source, err := r.source(ctx, "client_tls_secret_name", r.settings.ClientTLSSecretName)
+	if err != nil {
+		return err
+	}
+	defer clear(source.Data[corev1.TLSPrivateKeyKey])
+	facts.ClientCA = source.Data["ca.crt"]
+	if wants(companion.FileClientKey) {
+		facts.ClientCertificate, facts.ClientKey = source.Data[corev1.TLSCertKey], secret.New(source.Data[corev1.TLSPrivateKeyKey])
+	}
+	return nil
+}
+
+// source reads a Secret that a setting names. That there is none is for the operator to mend: trying again does not help.
+func (r *round) source(ctx context.Context, setting, name string) (*corev1.Secret, error) {
+	source, err := r.cluster.SourceSecret(ctx, r.settings.Namespace, name)
+	if err == nil {
+		return source, nil
+	}
+	err = fmt.Errorf("the setting %s: %w", setting, err)
+	if errors.Is(err, cluster.ErrAbsent) {
+		return nil, errRender{err}
+	}
+	return nil, err
+}
+
+// childEnvironment is what the workload's processes get: the agent's environment without what is ours (contract 7.5).
+func childEnvironment(template *corev1.PodSpec) map[string]string {
+	const agent = "agent"
+	env := map[string]string{}
+	for i := range template.Containers {
+		if template.Containers[i].Name != agent {
+			continue
+		}
+		for _, v := range template.Containers[i].Env {
+			if !strings.HasPrefix(v.Name, "OPENSHELL_") && v.ValueFrom == nil {
+				env[v.Name] = v.Value
+			}
+		}
+	}
+	return env
+}
+
+// rendered are the Secrets in the order in which they are made: copies of pull Secrets, the sandbox's, the supervisor's.
+func (r *round) rendered(ctx context.Context, made *material.Material) ([]*corev1.Secret, error) {
+	box := r.sandbox()
+	workload := companion.PodRef{Name: r.seen.workload.value.Name, UID: r.seen.workload.value.UID}
+	supervisor := companion.PodRef{Name: r.seen.supervisor.value.Name, UID: r.seen.supervisor.value.UID}
+	var all []*corev1.Secret
+	fail := func(err error) ([]*corev1.Secret, error) {
+		wipe(all)
+		return nil, err
+	}
+	for i, name := range r.renderer.PullSecretSources() {
+		source, err := r.source(ctx, "image_pull_secrets", name)
+		if err != nil {
+			return fail(err)
+		}
+		pull, err := r.renderer.PullSecret(box, i, source, workload, supervisor)
+		if err != nil {
+			wipe([]*corev1.Secret{source})
+			return fail(errRender{err})
+		}
+		all = append(all, pull)
+	}
+	files := exposed(made.Sandbox)
+	own, err := r.renderer.SandboxSecret(box, workload, files)
+	if err != nil {
+		clearAll(files)
+		return fail(errRender{err})
+	}
+	all = append(all, own)
+	files = exposed(made.Supervisor)
+	theirs, err := r.renderer.SupervisorSecret(box, supervisor, files)
+	if err != nil {
+		clearAll(files)
+		return fail(errRender{err})
+	}
+	return append(all, theirs), nil
+}
+
+// exposed is what the API server is told; the bytes are copies, and wiped with the Secrets.
+func exposed(files map[string]secret.Value) map[string][]byte {
+	out := make(map[string][]byte, len(files))
+	for name, value := range files {
+		out[name] = value.Expose()
+	}
+	return out
+}
+
+func wipe(secrets []*corev1.Secret) {
+	for _, s := range secrets {
+		clearAll(s.Data)
+	}
+}
+
+func clearAll(files map[string][]byte) {
+	for _, content := range files {
+		clear(content)
+	}
+}
+
+// deleteSecrets removes the Secrets of a generation by their names.
+func (r *round) deleteSecrets(ctx context.Context, generation string) error {
+	ref := r.goal.Ref
+	names := []string{workspace.SupervisorSecret(ref.SandboxID, generation), workspace.SandboxSecret(ref.SandboxID, generation)}
+	for i := range r.renderer.PullSecretSources() {
+		names = append(names, workspace.PullSecret(ref.SandboxID, generation, i))
+	}
+	for _, name := range names {
+		if err := r.cluster.DeleteSecret(ctx, ref.Namespace, name); err != nil {
+			return err
+		}
+	}
+	r.attempt.SecretsGone, r.attempt.MadeFor = true, plan.Bound{}
+	return nil
+}

@@ -1,0 +1,16 @@
+// Package service answers lifecycle's calls about companion sets: it checks the request, lets package conduct work on the goal, and
+// says what became of it.
+//
+// # Invariants
+//
+//   - A request is checked whole before anything is looked at, the credential bundle included; what is wrong is named by its field, and
+//     nothing of a credential is in any text.
+//   - A refusal carries a verdict. The bundle is wiped before the call returns, and the bytes of the request that it came in.
+//   - At most so many calls work at once as the settings allow, in all and for each namespace. The others wait for their turn, as long as
+//     their deadline lets them.
+//   - The answer is read from the cluster: a repeated call answers the same on any replica. The identity of a run is that which its
+//     record says was released, whole or not at all.
+//   - A Sandbox with another uid, or with another's labels, is never described as the one that is meant.
+//
+// Caller: the wiring of supervisorctl; over the mesh, lifecycle.
+package service

@@ -1,0 +1,234 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
+	"github.com/portcullis-mesh/portcullis/shared/telemetry"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+)
+
+// Conductor works on goals; *conduct.Conductor is one.
+type Conductor interface {
+	Do(ctx context.Context, goal conduct.Goal) (conduct.Outcome, error)
+	Look(ctx context.Context, ref plan.Ref) conduct.Outcome
+}
+
+var _ Conductor = (*conduct.Conductor)(nil)
+
+// Service is the server of the calls. Make it with New.
+type Service struct {
+	supervisorv1.UnimplementedSupervisorServiceServer
+
+	settings  Settings
+	gatewayID string
+	conductor Conductor
+	turns     *turns
+	log       zerolog.Logger
+	metrics   *metrics
+}
+
+var _ supervisorv1.SupervisorServiceServer = (*Service)(nil)
+
+// New makes a Service for one gateway and registers the metrics portcullis_supervisorctl_call_seconds and _calls_in_progress.
+func New(settings Settings, gatewayID string, conductor Conductor, log zerolog.Logger, reg prometheus.Registerer) (*Service, error) {
+	var problems []error
+	settings.Validate(func(key, problem string) {
+		problems = append(problems, fmt.Errorf("portcullis.supervisorctl.%s %s", key, problem))
+	})
+	if gatewayID == "" || conductor == nil {
+		problems = append(problems, errors.New("service: a gateway id and a conductor must be given"))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	s := &Service{
+		settings: settings, gatewayID: gatewayID, conductor: conductor, log: log,
+		turns: newTurns(settings.MaxConcurrent, settings.MaxConcurrentPerNamespace),
+	}
+	var err error
+	s.metrics, err = newMetrics(reg, func() float64 { return float64(s.turns.taken()) })
+	return s, err
+}
+
+// Provision implements the call.
+func (s *Service) Provision(ctx context.Context, in *supervisorv1.ProvisionRequest) (*supervisorv1.ProvisionResponse, error) {
+	outcome, err := s.call(ctx, "provision", in.GetRequestId(), func() (conduct.Goal, verdict.Decision) {
+		return s.raise(plan.Provision, in.GetSandbox(), in.GetRun(), in.GetLaunchAuthentication())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &supervisorv1.ProvisionResponse{Identity: released(&outcome.facts), Status: statusOf(outcome.ref, &outcome.facts)}, nil
+}
+
+// Restart implements the call.
+func (s *Service) Restart(ctx context.Context, in *supervisorv1.RestartRequest) (*supervisorv1.RestartResponse, error) {
+	outcome, err := s.call(ctx, "restart", in.GetRequestId(), func() (conduct.Goal, verdict.Decision) {
+		goal, refused := s.raise(plan.Restart, in.GetSandbox(), in.GetRun(), in.GetLaunchAuthentication())
+		if refused.Granted() {
+			refused = expected(in.GetExpectedRuntimeIdentity(), goal.Ref)
+		}
+		return goal, refused
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &supervisorv1.RestartResponse{Identity: released(&outcome.facts), Status: statusOf(outcome.ref, &outcome.facts)}, nil
+}
+
+// Release implements the call. That a stop is complete is proven, also of a sandbox of which nothing at all is left.
+func (s *Service) Release(ctx context.Context, in *supervisorv1.ReleaseRequest) (*supervisorv1.ReleaseResponse, error) {
+	outcome, err := s.call(ctx, "release", in.GetRequestId(), func() (conduct.Goal, verdict.Decision) {
+		return s.lower(plan.Release, in.GetSandbox(), in.GetRun(), false)
+	})
+	if err != nil {
+		return nil, err
+	}
+	status := statusOf(outcome.ref, &outcome.facts)
+	status.Phase = supervisorv1.Phase_PHASE_SUSPENDED
+	return &supervisorv1.ReleaseResponse{Status: status}, nil
+}
+
+// Remove implements the call. That nothing is left is proven, also where the record of a Sandbox that is going still says otherwise.
+func (s *Service) Remove(ctx context.Context, in *supervisorv1.RemoveRequest) (*supervisorv1.RemoveResponse, error) {
+	outcome, err := s.call(ctx, "remove", in.GetRequestId(), func() (conduct.Goal, verdict.Decision) {
+		return s.lower(plan.Remove, in.GetSandbox(), in.GetRun(), true)
+	})
+	if err != nil {
+		return nil, err
+	}
+	status := statusOf(outcome.ref, &outcome.facts)
+	status.Phase = supervisorv1.Phase_PHASE_ABSENT
+	return &supervisorv1.RemoveResponse{Status: status}, nil
+}
+
+// Status implements the call. What could not be read is in the answer as unknown; only a Sandbox that is another one is refused.
+func (s *Service) Status(ctx context.Context, in *supervisorv1.StatusRequest) (*supervisorv1.StatusResponse, error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, s.settings.CallTimeout.Std())
+	defer cancel()
+	ref, decision := reference(in.GetSandbox(), s.gatewayID, false)
+	var facts plan.Facts
+	if decision.Granted() {
+		decision = s.guarded(func() verdict.Decision {
+			facts = s.conductor.Look(ctx, ref).Facts
+			return same(&facts, ref)
+		})
+	}
+	s.conclude(callStatus, "", ref, decision, time.Since(began))
+	if err := decision.Err(); err != nil {
+		return nil, err
+	}
+	return &supervisorv1.StatusResponse{Status: statusOf(ref, &facts)}, nil
+}
+
+// raise is the goal to raise a run. Whoever gets a goal wipes its bundle; the bytes that it was read from are cleared here.
+func (s *Service) raise(goal plan.Goal, ref *supervisorv1.SandboxRef, run *supervisorv1.Run, raw []byte) (conduct.Goal, verdict.Decision) {
+	defer clear(raw)
+	g := conduct.Goal{Want: plan.Want{Goal: goal}, Patient: true}
+	var refused verdict.Decision
+	if g.Ref, refused = reference(ref, s.gatewayID, false); !refused.Granted() {
+		return g, refused
+	}
+	if g.Run, refused = wantedRun(run, false); !refused.Granted() {
+		return g, refused
+	}
+	g.Bundle, g.Run, refused = credentials(raw, g.Run)
+	return g, refused
+}
+
+// lower is the goal to end a run.
+func (s *Service) lower(goal plan.Goal, ref *supervisorv1.SandboxRef, run *supervisorv1.Run, anyUID bool) (conduct.Goal, verdict.Decision) {
+	g := conduct.Goal{Want: plan.Want{Goal: goal}, Patient: true}
+	var refused verdict.Decision
+	if g.Ref, refused = reference(ref, s.gatewayID, anyUID); !refused.Granted() {
+		return g, refused
+	}
+	g.Run, refused = wantedRun(run, true)
+	return g, refused
+}
+
+// answer is what a call is answered from.
+type answer struct {
+	ref   plan.Ref
+	facts plan.Facts
+}
+
+// call checks a request, waits for its turn and works on its goal.
+func (s *Service) call(ctx context.Context, name, id string, read func() (conduct.Goal, verdict.Decision)) (answer, error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, s.settings.CallTimeout.Std())
+	defer cancel()
+	goal, decision := read()
+	if goal.Bundle != nil {
+		defer goal.Bundle.Wipe()
+	}
+	if decision.Granted() {
+		decision = requestID(id)
+	}
+	got := answer{ref: goal.Ref}
+	if decision.Granted() {
+		got.facts, decision = s.work(ctx, goal)
+	}
+	s.conclude(name, id, goal.Ref, decision, time.Since(began))
+	return got, decision.Err()
+}
+
+// turnLimit is how long a call waits for its turn: the reconcile loop takes a start that nobody is seen to be at for abandoned after
+// plan.IdleLimit.
+const turnLimit = plan.IdleLimit / 2
+
+// work waits for the turn of a goal, and works on it.
+func (s *Service) work(ctx context.Context, goal conduct.Goal) (facts plan.Facts, decision verdict.Decision) {
+	waiting, cancel := context.WithTimeout(ctx, turnLimit)
+	defer cancel()
+	leave, err := s.turns.take(waiting, goal.Ref.Namespace)
+	if err != nil {
+		return facts, verdict.Refuse(verdict.TooManyCalls, stepTurn, "no turn came in time: "+err.Error())
+	}
+	defer leave()
+	decision = s.guarded(func() verdict.Decision {
+		outcome, err := s.conductor.Do(ctx, goal)
+		facts = outcome.Facts
+		return judged(goal.Goal, outcome, err)
+	})
+	return facts, decision
+}
+
+// judged is what the end of the work means to the caller. A run that was raised has an identity, or nobody could be sent to it.
+func judged(goal plan.Goal, outcome conduct.Outcome, err error) verdict.Decision {
+	raised := goal == plan.Provision || goal == plan.Restart
+	switch {
+	case errors.Is(err, conduct.ErrBusy):
+		return verdict.Refuse(verdict.RunIsTaken, stepTurn, err.Error())
+	case err != nil:
+		return verdict.Refuse(verdict.Unexplained, stepTurn, err.Error())
+	case outcome.Step.Action != plan.Done:
+		return verdict.Refuse(outcome.Step.Reason, goal.String(), outcome.Step.Explanation)
+	case raised && !complete(released(&outcome.Facts)):
+		return verdict.Refuse(verdict.Unexplained, goal.String(), "the run stands, and its record does not name both Pods")
+	}
+	return granted()
+}
+
+// guarded makes a defect in one call this call's refusal.
+func (s *Service) guarded(do func() verdict.Decision) (decision verdict.Decision) {
+	defer func() {
+		if r := recover(); r != nil {
+			// The value may hold anything, so only its type is told.
+			s.log.Error().Str(telemetry.KeyPanic, fmt.Sprintf("%T", r)).Bytes(telemetry.KeyStack, debug.Stack()).Msg("a call panicked")
+			decision = verdict.Refuse(verdict.Unexplained, stepRequest, "the call panicked; the log has the stack")
+		}
+	}()
+	return do()
+}
