@@ -55,6 +55,11 @@ test: compiler ## Run every test: what needs no root, then, as root, what needs 
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory test-node; \
 	else echo "NOT RUN: test/e2e needs a real node, and that needs root. Run 'sudo make test-node' for it."; fi
 
+.PHONY: test-crash
+test-crash: compiler ## Kill supervisorctl at each of its writes, and ask for fifty sandboxes at once; takes about five minutes.
+	$(KUBE) build controlplane
+	$(KUBE) run controlplane -- $(GOTEST) $(UNCACHED) -tags portcullis_long -run 'Crash|ManyAtOnce' -v ./test/supervisor
+
 .PHONY: test-node
 test-node: compiler ## Run the tests that need a real node (root).
 	$(KUBE) build node

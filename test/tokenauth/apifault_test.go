@@ -2,11 +2,14 @@ package tokenauth_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
+	"github.com/portcullis-mesh/portcullis/test/apiproxy"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/program"
 	"github.com/portcullis-mesh/portcullis/test/tokenauth"
@@ -24,32 +27,32 @@ var reads = []struct {
 }
 
 // throttled is what the API server says when its priority levels are full.
-var throttled = tokenauth.Reply(http.StatusTooManyRequests, "text/plain", "Too many requests, please try again later.\n", "Retry-After", "1")
+var throttled = apiproxy.Reply(http.StatusTooManyRequests, "text/plain", "Too many requests, please try again later.\n", "Retry-After", "1")
 
 var faults = []struct {
 	name string
-	does tokenauth.Fault
+	does apiproxy.Fault
 }{
-	{"is too slow", tokenauth.Hang},
+	{"is too slow", apiproxy.Hang},
 	{"throttles", throttled},
-	{"has an internal error", tokenauth.Reply(http.StatusInternalServerError, "application/json",
+	{"has an internal error", apiproxy.Reply(http.StatusInternalServerError, "application/json",
 		`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"etcdserver: request timed out","reason":"InternalError","code":500}`)},
-	{"is shutting down", tokenauth.Reply(http.StatusServiceUnavailable, "application/json",
+	{"is shutting down", apiproxy.Reply(http.StatusServiceUnavailable, "application/json",
 		`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"apiserver is shutting down","reason":"ServiceUnavailable","code":503}`)},
-	{"is away behind a balancer", tokenauth.Reply(http.StatusServiceUnavailable, "text/html", "<html><body>No server is available</body></html>")},
-	{"is not known to a balancer", tokenauth.Reply(http.StatusNotFound, "text/plain", "404 page not found\n")},
-	{"answers in another language", tokenauth.Reply(http.StatusOK, "application/json", `{"kind":"List","apiVersion":"v1","items":[]}`)},
-	{"cuts the connection", tokenauth.Cut},
-	{"cuts the answer short", tokenauth.CutShort},
+	{"is away behind a balancer", apiproxy.Reply(http.StatusServiceUnavailable, "text/html", "<html><body>No server is available</body></html>")},
+	{"is not known to a balancer", apiproxy.Reply(http.StatusNotFound, "text/plain", "404 page not found\n")},
+	{"answers in another language", apiproxy.Reply(http.StatusOK, "application/json", `{"kind":"List","apiVersion":"v1","items":[]}`)},
+	{"cuts the connection", apiproxy.Cut},
+	{"cuts the answer short", apiproxy.CutShort},
 }
 
 // behindProxy starts a tokenauth in managed mode that reaches the API server through a proxy. A read has two seconds, so that what
 // hangs ends soon, and a connection that says nothing is given up as soon.
-func behindProxy(t *testing.T) (*tokenauth.Proxy, *tokenauth.Site, *tokenauth.Client) {
+func behindProxy(t *testing.T) (*apiproxy.Proxy, *tokenauth.Site, *tokenauth.Client) {
 	t.Helper()
 	s := tokenauth.Managed(t, cluster.Start(t, cluster.ControlPlane))
-	proxy := tokenauth.NewProxy(t, s.Cluster)
-	proxy.Between(s)
+	proxy := apiproxy.New(t, s.Cluster)
+	s.Via(proxy.Address(), proxy.Authority())
 	s.Bounds = []string{`lookup_timeout = "2s"`}
 	s.Reach = []string{`ping_interval = "1s"`, `ping_timeout = "1s"`}
 	p := s.Start()
@@ -80,7 +83,7 @@ func TestAPIServerFails(t *testing.T) {
 	}
 	awaitAccepted(t, c, b)
 
-	proxy.Break("pods", tokenauth.Cut)
+	proxy.Break("pods", apiproxy.Cut)
 	output, code := explain(t, s, program.Settings(t, s.Settings()), b.Token)
 	if code != 3 || !strings.Contains(output, string(verdict.PodLookupFailed)) {
 		t.Errorf("explain of what cannot be found out exits with %d:\n%s", code, output)
@@ -96,9 +99,18 @@ func TestAPIServerThrottlesOnce(t *testing.T) {
 	for _, read := range reads {
 		// A machine that is busy may need longer than the read has.
 		cluster.Eventually(t, "a call whose read of "+read.resource+" was throttled once is granted", func(ctx context.Context) error {
-			proxy.Break(read.resource, tokenauth.Once(throttled))
-			_, err := c.Authenticate(ctx, b.Token)
-			return err
+			var met atomic.Bool
+			proxy.Break(read.resource, apiproxy.Once(func(w http.ResponseWriter, r *http.Request, mended <-chan struct{}) bool {
+				met.Store(true)
+				return throttled(w, r, mended)
+			}))
+			if _, err := c.Authenticate(ctx, b.Token); err != nil {
+				return err
+			}
+			if !met.Load() {
+				return errors.New("no read was throttled")
+			}
+			return nil
 		})
 	}
 }

@@ -26,8 +26,8 @@ import (
 const (
 	// attemptLimit is how long an attempt may work after it wrote its name into the record, and takeOver for how long another one
 	// must have seen that name unchanged. The difference is for requests on their way and clocks that run apart.
-	attemptLimit = 40 * time.Second
-	takeOver     = 60 * time.Second
+	attemptLimit = 33 * time.Second
+	takeOver     = 44 * time.Second
 	// workloadLimit is how long the controller may take to make the workload Pod (contract 7.15).
 	workloadLimit = 30 * time.Second
 	// undoLimit bounds the taking away of what a refused run made: grace period and headroom of contract 7.10, twice.

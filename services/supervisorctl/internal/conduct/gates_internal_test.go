@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 )
 
 // TestGates: one at a time for each name, and nothing is kept of those that left.
@@ -101,9 +103,10 @@ func TestWatchedIsBounded(t *testing.T) {
 	}
 }
 
-// TestLimits: an attempt has ended, with its last request and clocks that run apart, before another one may take over.
+// TestLimits: an attempt has ended, with its last request and clocks that run apart, before another one may take over, and a call may
+// before the loop takes the start for abandoned.
 func TestLimits(t *testing.T) {
-	if attemptLimit+15*time.Second >= takeOver || workloadLimit >= attemptLimit {
-		t.Errorf("attemptLimit %s, takeOver %s, workloadLimit %s", attemptLimit, takeOver, workloadLimit)
+	if attemptLimit+10*time.Second >= takeOver || workloadLimit >= attemptLimit || takeOver >= plan.IdleLimit {
+		t.Errorf("attemptLimit %s, takeOver %s, workloadLimit %s, IdleLimit %s", attemptLimit, takeOver, workloadLimit, plan.IdleLimit)
 	}
 }

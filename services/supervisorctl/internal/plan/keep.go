@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// IdleLimit is for how long a start may make no progress before it is taken for abandoned. It is longer than a call waits for
-	// anything without writing.
-	IdleLimit = 40 * time.Second
+	// IdleLimit is for how long a start may make no progress before it is taken for abandoned. It is longer than an attempt may
+	// work after it wrote its name into the record.
+	IdleLimit = 45 * time.Second
 	// ReadyLimit is how long a released run may take until it is ready (contract 7.15).
 	ReadyLimit = 5 * time.Minute
 )

@@ -1,4 +1,4 @@
-package tokenauth
+package apiproxy
 
 import (
 	"crypto/tls"
@@ -38,8 +38,8 @@ type Proxy struct {
 // is closed.
 type Fault func(w http.ResponseWriter, r *http.Request, mended <-chan struct{}) (pass bool)
 
-// NewProxy serves until the test ends, and passes everything on.
-func NewProxy(t testing.TB, c *cluster.Cluster) *Proxy {
+// New serves until the test ends, and passes everything on.
+func New(t testing.TB, c *cluster.Cluster) *Proxy {
 	t.Helper()
 	rc := c.RESTConfig()
 	target, err := url.Parse(rc.Host)
@@ -66,12 +66,21 @@ func NewProxy(t testing.TB, c *cluster.Cluster) *Proxy {
 	return p
 }
 
-// Between puts the proxy between the site's daemon and the API server.
-func (p *Proxy) Between(s *Site) {
-	s.Via("https://"+p.Link.Addr(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw}))
+// Address is where the daemon finds the API server then, "https://host:port".
+func (p *Proxy) Address() string { return "https://" + p.Link.Addr() }
+
+// Authority is the certificate, PEM, of who answers there.
+func (p *Proxy) Authority() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
 }
 
-// Break has a resource, such as "pods", fail in place of what failed before.
+// Pass has the API server answer a request; for a Fault that wants to do something afterwards.
+func (p *Proxy) Pass(w http.ResponseWriter, r *http.Request) { p.pass.ServeHTTP(w, r) }
+
+// Every stands for all resources.
+const Every = "*"
+
+// Break has a resource, such as "pods", or Every, fail in place of what failed before.
 func (p *Proxy) Break(resource string, fault Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +99,7 @@ func (p *Proxy) Mend() {
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	fault, mended := p.fault, p.mended
-	if resourceOf(r.URL.Path) != p.resource {
+	if p.resource != Every && resourceOf(r.URL.Path) != p.resource {
 		fault = nil
 	}
 	p.mu.Unlock()

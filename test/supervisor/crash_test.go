@@ -1,0 +1,278 @@
+//go:build portcullis_long
+
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+	"github.com/portcullis-mesh/portcullis/test/supervisor"
+)
+
+// crash is one operation that the daemon dies in.
+type crash struct {
+	// prepare brings a Box to where the operation begins; nil when it is there.
+	prepare func(context.Context, *supervisor.Client, *supervisor.Box) error
+	// call is the operation; the same again gets the same run.
+	call func(context.Context, *supervisor.Client, *supervisor.Box) error
+	// done says what is wrong after the operation was completed.
+	done func(context.Context, *supervisor.Site, *supervisor.Box) error
+}
+
+// third is the run that follows, and other the same of another generation.
+func third(b *supervisor.Box) supervisor.Run {
+	return supervisor.Run{Generation: b.Run.Generation, Session: strings.Replace(b.Run.Session, b.Run.Session[:8], "00000003", 1), Epoch: 3}
+}
+
+func other(b *supervisor.Box) supervisor.Run {
+	run := third(b)
+	run.Generation = "h" + run.Generation[1:]
+	return run
+}
+
+// stands says what is missing of the run that must be up.
+// crashes are the operations, with a restart for a run over one that stands.
+func crashes(next func(*supervisor.Box) supervisor.Run) map[string]crash {
+	return map[string]crash{
+		"provision": {nil, provisioned, stands(func(b *supervisor.Box) supervisor.Run { return b.Run })},
+		"restart":   {each(provisioned, released, restarted(second)), restarted(next), stands(next)},
+		"release":   {provisioned, released, stopped},
+	}
+}
+
+// One process works on every operation for many sandboxes, each held at another write before the API server does it. Then the process
+// is killed, so that each sandbox is left where a crash at exactly that point leaves it. The same call to another process completes it,
+// or finds that the loop has undone it, while the write that was held comes late, as from a network that held it.
+//
+// A sandbox before a write is as one after the write before, so between this test and the one below no point is left out.
+func TestCallAfterCrash(t *testing.T) {
+	t.Parallel()
+	operations := crashes(third)
+	s, boxes := crashed(t, operations, false)
+	client := s.Client(s.Start())
+	ctx, cancel := context.WithTimeout(t.Context(), recovery)
+	defer cancel()
+	all(boxes, func(p *point) error {
+		c := operations[p.operation]
+		calls := 0
+		err := supervisor.Insist(ctx, func(ctx context.Context) error {
+			if calls++; calls == 2 {
+				p.hold.Deliver()
+			}
+			return c.call(ctx, client, p.box)
+		})
+		if decision, _ := verdict.FromError(err); p.operation == "provision" && decision.Reason == verdict.RunIsAnother {
+			return stopped(ctx, s, p.box) // the loop was quicker to undo a start that nobody was at
+		}
+		if err != nil {
+			return err
+		}
+		return c.done(ctx, s, p.box)
+	}, func(p *point, err error) { t.Errorf("crashed at %s: %v", p, err) })
+}
+
+// recovery ends the wait for what will never come: what a call waits for another one that may be at work, and more.
+const recovery = 3 * time.Minute
+
+// point is where a process died, and the sandbox that it left.
+type point struct {
+	operation string
+	number    int
+	after     bool
+	hold      *supervisor.Hold
+	box       *supervisor.Box
+}
+
+func (p *point) String() string {
+	side := "before"
+	if p.after {
+		side = "after"
+	}
+	text := fmt.Sprintf("%s, %s write %d", p.operation, side, p.number)
+	if p.hold != nil {
+		text += fmt.Sprintf(", %s %s", p.hold.Held().Method, p.hold.Held().Path)
+	}
+	return text
+}
+
+// all does the same at all points at once, and says afterwards where it failed.
+func all(points []*point, do func(*point) error, failed func(*point, error)) {
+	var running sync.WaitGroup
+	errs := make([]error, len(points))
+	for i, p := range points {
+		running.Go(func() { errs[i] = do(p) })
+	}
+	running.Wait()
+	for i, err := range errs {
+		if err != nil {
+			failed(points[i], err)
+		}
+	}
+}
+
+// crashed leaves a sandbox at every point of every operation, before or after the write, with no process at work.
+func crashed(t *testing.T, operations map[string]crash, after bool) (*supervisor.Site, []*point) {
+	t.Helper()
+	s := supervisor.New(t, sharedCluster(t), newest)
+	s.LogLevel = "info" // the log of so many runs is only read by those whom a failure makes
+	s.Bounds = []string{"max_concurrent = 500", `request_timeout = "30s"`}
+	p := s.Start()
+	client := s.Client(p)
+	ctx, cancel := context.WithTimeout(t.Context(), recovery)
+	defer cancel()
+
+	var points, fresh []*point
+	for name, c := range operations {
+		for n := range count(ctx, t, s, client, c) {
+			at := &point{operation: name, number: n + 1, after: after}
+			if c.prepare == nil {
+				fresh = append(fresh, at)
+			} else {
+				points = append(points, at)
+			}
+		}
+	}
+	failed := func(p *point, err error) { t.Fatalf("%s: %v", p, err) }
+	prepare := func(p *point) (err error) {
+		p.box, err = prepared(ctx, s, client, operations[p.operation])
+		return err
+	}
+	all(points, prepare, failed)
+	all(fresh, prepare, failed) // last, because the loop takes a start that nobody is at for abandoned
+	points = append(points, fresh...)
+	all(points, func(p *point) error {
+		return p.die(ctx, s, func() error { return operations[p.operation].call(ctx, client, p.box) })
+	}, failed)
+	p.Kill()
+	s.Gate.Open()
+	t.Logf("a process died at %d points", len(points))
+	return s, points
+}
+
+// count is how many writes the operation takes, without those that another one's write to the same object makes void: a run has so many
+// at least.
+func count(ctx context.Context, t *testing.T, s *supervisor.Site, client *supervisor.Client, c crash) int {
+	t.Helper()
+	b, err := prepared(ctx, s, client, c)
+	must(t, err)
+	before := len(s.Gate.Writes(b.Namespace))
+	must(t, c.call(ctx, client, b))
+	must(t, c.done(ctx, s, b))
+	took := 0
+	for _, w := range s.Gate.Writes(b.Namespace)[before:] {
+		if w.Took() {
+			took++
+		}
+	}
+	return took
+}
+
+func prepared(ctx context.Context, s *supervisor.Site, client *supervisor.Client, c crash) (*supervisor.Box, error) {
+	ns, err := s.Namespace(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.Make(ctx, ns)
+	if err != nil {
+		return nil, err
+	}
+	if c.prepare == nil {
+		return b, nil
+	}
+	if err := c.prepare(ctx, client, b); err != nil {
+		return nil, fmt.Errorf("prepare: %w", err)
+	}
+	return b, nil
+}
+
+// die begins the operation and returns when it is held at the point, which must be reached: by the call, or by the loop that completes
+// the run after it.
+func (p *point) die(ctx context.Context, s *supervisor.Site, call func() error) error {
+	p.hold = s.Gate.Stop(p.box.Namespace, p.number, p.after)
+	refused := make(chan error, 1)
+	go func() {
+		if err := call(); err != nil {
+			refused <- err
+		}
+	}()
+	select {
+	case <-p.hold.Reached():
+		return nil
+	case err := <-refused:
+		return fmt.Errorf("the call ended before: %w", err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// settling ends the wait for a sandbox to settle.
+const settling = 90 * time.Second
+
+// After the same crashes nobody calls: the reconcile loop of another process completes or undoes each of them.
+func TestLoopAfterCrash(t *testing.T) {
+	t.Parallel()
+	s, points := crashed(t, crashes(other), true)
+	s.Start()
+	ctx, cancel := context.WithTimeout(t.Context(), settling)
+	defer cancel()
+	all(points, func(p *point) error {
+		for {
+			err := quiet(ctx, s, p.box)
+			if err == nil {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("not settled within %s: %w", settling, err)
+			case <-time.After(500 * time.Millisecond):
+			}
+		}
+	}, func(p *point, err error) { t.Errorf("crashed at %s: %v", p, err) })
+}
+
+// quiet says why a sandbox is not settled: neither up, ready and whole, nor stopped with nothing left.
+func quiet(ctx context.Context, s *supervisor.Site, b *supervisor.Box) error {
+	box, err := b.Object(ctx)
+	if err != nil {
+		return err
+	}
+	r := recordOf(box)
+	if r["bootstrap-phase"] != "" || r["bootstrapping"] != "" {
+		return fmt.Errorf("the record is %v", r)
+	}
+	if box.Suspended() {
+		return stopped(ctx, s, b)
+	}
+	if r["readiness"] != "ready" {
+		return errors.New("a run is up and not ready")
+	}
+	return stands(func(*supervisor.Box) supervisor.Run { return supervisor.Run{Generation: r["generation"]} })(ctx, s, b)
+}
+
+func restarted(run func(*supervisor.Box) supervisor.Run) func(context.Context, *supervisor.Client, *supervisor.Box) error {
+	return func(ctx context.Context, c *supervisor.Client, b *supervisor.Box) error {
+		_, err := c.Restart(ctx, b, run(b))
+		return err
+	}
+}
+
+func stands(run func(*supervisor.Box) supervisor.Run) func(context.Context, *supervisor.Site, *supervisor.Box) error {
+	return func(ctx context.Context, s *supervisor.Site, b *supervisor.Box) error {
+		now, err := s.History.Look(ctx, b.Namespace)
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(whole(b, run(b).Generation), now.Companions()); diff != "" {
+			return fmt.Errorf("objects of the run (-want +got):\n%s", diff)
+		}
+		return nil
+	}
+}

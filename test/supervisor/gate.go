@@ -1,0 +1,180 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/portcullis-mesh/portcullis/test/apiproxy"
+	"github.com/portcullis-mesh/portcullis/test/cluster"
+)
+
+// Gate stands between the daemon and the API server and sees every write to the Site's namespaces. Safe for concurrent use.
+type Gate struct {
+	proxy *apiproxy.Proxy
+
+	mu     sync.Mutex
+	writes map[string][]Write // by namespace
+	holds  map[string]*Hold
+	killed chan struct{}
+	ended  <-chan struct{} // with the test
+}
+
+// Write is one request that changes something, or tries to.
+type Write struct {
+	Method, Path string
+	// Status is the API server's answer; zero while there is none.
+	Status int
+}
+
+// Took reports whether the API server did it.
+func (w Write) Took() bool { return w.Status >= 200 && w.Status < 300 }
+
+func newGate(t testing.TB, c *cluster.Cluster) *Gate {
+	t.Helper()
+	g := &Gate{
+		proxy: apiproxy.New(t, c), writes: map[string][]Write{}, holds: map[string]*Hold{}, killed: make(chan struct{}), ended: t.Context().Done(),
+	}
+	t.Cleanup(g.Open) // the proxy waits for what is held
+	g.proxy.Break(apiproxy.Every, g.pass)
+	return g
+}
+
+// Writes are those to a namespace so far.
+func (g *Gate) Writes(namespace string) []Write {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return append([]Write(nil), g.writes[namespace]...)
+}
+
+// Hold is one point at which a namespace's writes stop.
+type Hold struct {
+	number int // of the write, counted from when the Hold was set, from 1
+	after  bool
+	seen   int
+	at     Write
+	// reached is closed when the write is held, late when it is to be passed on after all.
+	reached, late chan struct{}
+	deliver       sync.Once
+}
+
+// Reached is closed when the write is held; with after, the API server has done it.
+func (h *Hold) Reached() <-chan struct{} { return h.reached }
+
+// Held is the write that is held, once Reached is closed.
+func (h *Hold) Held() Write { return h.at }
+
+// Deliver passes the held write on, as a network may long after its sender has died. A Hold of the other kind has nothing to pass on.
+func (h *Hold) Deliver() { h.deliver.Do(func() { close(h.late) }) }
+
+// Stop holds the n-th write to a namespace from now on, before or after the API server does it, and loses every further one.
+func (g *Gate) Stop(namespace string, n int, after bool) *Hold {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := &Hold{number: n, after: after, reached: make(chan struct{}), late: make(chan struct{})}
+	g.holds[namespace] = h
+	return h
+}
+
+// Open ends all Holds for those who write from now on. It is for after the end of the process that was held.
+func (g *Gate) Open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.killed)
+	g.killed, g.holds = make(chan struct{}), map[string]*Hold{}
+}
+
+// pass is the proxy's Fault.
+func (g *Gate) pass(w http.ResponseWriter, r *http.Request, _ <-chan struct{}) bool {
+	namespace := namespaceOf(r.URL.Path)
+	if r.Method == http.MethodGet || namespace == "" {
+		return true
+	}
+	index, hold, killed, first := g.count(namespace, Write{Method: r.Method, Path: r.URL.Path})
+	if hold == nil {
+		answer := &answer{ResponseWriter: w, status: http.StatusOK}
+		g.proxy.Pass(answer, r)
+		g.mu.Lock()
+		g.writes[namespace][index].Status = answer.status
+		g.mu.Unlock()
+		return false
+	}
+	if first {
+		g.hold(hold, r, killed)
+	}
+	select {
+	case <-killed:
+	case <-r.Context().Done():
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// hold is what becomes of the one write that a Hold is for.
+func (g *Gate) hold(h *Hold, r *http.Request, killed <-chan struct{}) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // its sender died before it was sent
+	}
+	kept := r.Clone(context.WithoutCancel(r.Context())) // its sender will be gone
+	kept.Body = io.NopCloser(bytes.NewReader(body))
+	if h.after {
+		g.proxy.Pass(httptest.NewRecorder(), kept)
+	}
+	close(h.reached)
+	<-killed
+	if !h.after {
+		select {
+		case <-h.late:
+			g.proxy.Pass(httptest.NewRecorder(), kept)
+		case <-g.ended:
+		}
+	}
+}
+
+// answer remembers the status.
+type answer struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	a.status = status
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// count enters a write and says whether it is to be held, and whether it is the first that is.
+func (g *Gate) count(namespace string, write Write) (index int, hold *Hold, killed <-chan struct{}, first bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	index = len(g.writes[namespace])
+	g.writes[namespace] = append(g.writes[namespace], write)
+	h := g.holds[namespace]
+	if h == nil {
+		return index, nil, nil, false
+	}
+	if h.seen++; h.seen < h.number {
+		return index, nil, nil, false
+	}
+	first = h.seen == h.number
+	if first {
+		h.at = write
+	}
+	return index, h, g.killed, first
+}
+
+// namespaceOf is the namespace that a path of the API is in; empty for leases, which say nothing about a set.
+func namespaceOf(path string) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	for i, part := range parts {
+		if part == "namespaces" && i+2 < len(parts) && parts[i+2] != "leases" {
+			return parts[i+1]
+		}
+	}
+	return ""
+}
