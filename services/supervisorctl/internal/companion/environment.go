@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/material"
 )
 
 // The two variables of a trace. Comparing leaves them out: a repeated call has another trace.
@@ -33,8 +35,8 @@ func (r *Renderer) environment(s *Sandbox, main MainProcess) ([]corev1.EnvVar, e
 		variable("OPENSHELL_SSH_SOCKET_PATH", runDirectory+"/ssh.sock"),
 		variable("OPENSHELL_SSH_SOCKET_SHARED", "true"),
 		variable("OPENSHELL_PROXY_TLS_DIR", runDirectory+"/proxy-tls"),
-		variable("OPENSHELL_PROXY_CA_CERT", bootstrapDirectory+"/"+FileProxyCA),
-		variable("OPENSHELL_PROXY_CA_KEY", bootstrapDirectory+"/"+FileProxyCAKey),
+		variable("OPENSHELL_PROXY_CA_CERT", bootstrapDirectory+"/"+material.FileProxyCA),
+		variable("OPENSHELL_PROXY_CA_KEY", bootstrapDirectory+"/"+material.FileProxyCAKey),
 		variable("OPENSHELL_TELEMETRY_ENABLED", strconv.FormatBool(r.options.Telemetry)),
 		variable("OPENSHELL_NETWORK_RUNTIME_CAPABILITIES", ""),
 	}
@@ -63,12 +65,12 @@ func (r *Renderer) clientTLS() []corev1.EnvVar {
 			variable(key, clientTLSDirectory+"/tls.key"),
 		}
 	case !r.options.ClientKey:
-		return []corev1.EnvVar{variable(ca, bootstrapDirectory+"/"+FileClientCA)}
+		return []corev1.EnvVar{variable(ca, bootstrapDirectory+"/"+material.FileClientCA)}
 	default:
 		return []corev1.EnvVar{
-			variable(ca, bootstrapDirectory+"/"+FileClientCA),
-			variable(certificate, bootstrapDirectory+"/"+FileClientCertificate),
-			variable(key, bootstrapDirectory+"/"+FileClientKey),
+			variable(ca, bootstrapDirectory+"/"+material.FileClientCA),
+			variable(certificate, bootstrapDirectory+"/"+material.FileClientCertificate),
+			variable(key, bootstrapDirectory+"/"+material.FileClientKey),
 		}
 	}
 }

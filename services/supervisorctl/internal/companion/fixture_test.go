@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/companion"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/material"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 )
@@ -100,7 +101,7 @@ func files(names ...string) map[string][]byte {
 }
 
 func sandboxFiles() map[string][]byte {
-	return files(companion.FileBoundary, companion.FileCertificate, companion.FileKey)
+	return files(material.FileBoundary, material.FileCertificate, material.FileKey)
 }
 
 func pullSource(w *world, index int) *corev1.Secret {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/companion"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/material"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 )
 
@@ -184,7 +185,7 @@ func TestTheLargestThatIsTaken(t *testing.T) {
 	w.sandbox.UID = types.UID(strings.Repeat("u", 128))
 	w.sandbox.MainProcess = `{"version":1,"command":["a"],"tty":true}` + strings.Repeat(" ", companion.MaxMainProcess-40)
 	contents := sandboxFiles()
-	contents[companion.FileBoundary] = make([]byte, corev1.MaxSecretSize-len(contents[companion.FileCertificate])-len(contents[companion.FileKey]))
+	contents[material.FileBoundary] = make([]byte, corev1.MaxSecretSize-len(contents[material.FileCertificate])-len(contents[material.FileKey]))
 	r := w.renderer(t)
 	if _, err := r.SandboxSecret(w.sandbox, workload(), contents); err != nil {
 		t.Error(err)
@@ -242,7 +243,7 @@ func TestBootstrapSecretsRefuse(t *testing.T) {
 	}
 	_, err := r.SupervisorSecret(w.sandbox, workload(), files(r.SupervisorFiles()...))
 	wantError(t, err, "must be \"os-supervisor-"+id)
-	staged := files(append(r.SupervisorFiles(), companion.FileClientCA)...)
+	staged := files(append(r.SupervisorFiles(), material.FileClientCA)...)
 	_, err = r.SupervisorSecret(w.sandbox, supervisorRef(w), staged)
 	wantError(t, err, "client-ca.crt")
 }

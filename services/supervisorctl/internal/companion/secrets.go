@@ -10,29 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/material"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
-)
-
-// Names of the files in the bootstrap Secrets (contract 7.7).
-const (
-	FileBoundary          = "boundary.json"
-	FileCertificate       = "tls.crt"
-	FileKey               = "tls.key"
-	FileDescriptor        = "runtime-descriptor.json"
-	FileAuth              = "auth.json"
-	FileProxyCA           = "proxy-ca.crt"
-	FileProxyCAKey        = "proxy-ca.key"
-	FileUpstreamProxyCA   = "upstream-proxy-ca.pem"
-	FileClientCA          = "client-ca.crt"
-	FileClientCertificate = "client-tls.crt"
-	FileClientKey         = "client-tls.key"
 )
 
 // SandboxSecret is the bootstrap Secret of the workload Pod (contract 7.7). It shares the bytes of files, so that whoever
 // made them can wipe both. Every file must be there, and no other.
 func (r *Renderer) SandboxSecret(s Sandbox, workload PodRef, files map[string][]byte) (*corev1.Secret, error) {
 	err := errors.Join(s.check(r.scheme), checkPod("workload Pod", workload, ""),
-		checkFiles(files, []string{FileBoundary, FileCertificate, FileKey}))
+		checkFiles(files, []string{material.FileBoundary, material.FileCertificate, material.FileKey}))
 	if err != nil {
 		return nil, fmt.Errorf("rendering the sandbox bootstrap Secret: %w", err)
 	}
@@ -42,14 +28,14 @@ func (r *Renderer) SandboxSecret(s Sandbox, workload PodRef, files map[string][]
 
 // SupervisorFiles are the files that the settings ask for in the supervisor's bootstrap Secret, sorted.
 func (r *Renderer) SupervisorFiles() []string {
-	files := []string{FileDescriptor, FileAuth, FileProxyCA, FileProxyCAKey}
+	files := []string{material.FileDescriptor, material.FileAuth, material.FileProxyCA, material.FileProxyCAKey}
 	if r.settings.ProxyCABundle != "" {
-		files = append(files, FileUpstreamProxyCA)
+		files = append(files, material.FileUpstreamProxyCA)
 	}
 	if r.stagesClient() {
-		files = append(files, FileClientCA)
+		files = append(files, material.FileClientCA)
 		if r.options.ClientKey {
-			files = append(files, FileClientCertificate, FileClientKey)
+			files = append(files, material.FileClientCertificate, material.FileClientKey)
 		}
 	}
 	slices.Sort(files)

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/material"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
@@ -112,8 +113,8 @@ func (r *Renderer) command() []string {
 	k := &r.settings
 	command := []string{
 		binary,
-		"--backend-descriptor-file", bootstrapDirectory + "/" + FileDescriptor,
-		"--auth-bundle-file", bootstrapDirectory + "/" + FileAuth,
+		"--backend-descriptor-file", bootstrapDirectory + "/" + material.FileDescriptor,
+		"--auth-bundle-file", bootstrapDirectory + "/" + material.FileAuth,
 		"--workdir", "/sandbox",
 		"--health-socket-path", healthSocket,
 	}
@@ -133,7 +134,7 @@ func (r *Renderer) command() []string {
 		command = append(command, "--upstream-proxy-connect-by-hostname")
 	}
 	if k.ProxyCABundle != "" {
-		command = append(command, "--upstream-proxy-ca-bundle", bootstrapDirectory+"/"+FileUpstreamProxyCA)
+		command = append(command, "--upstream-proxy-ca-bundle", bootstrapDirectory+"/"+material.FileUpstreamProxyCA)
 	}
 	return command
 }

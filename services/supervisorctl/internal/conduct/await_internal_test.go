@@ -308,6 +308,26 @@ func TestNothingIsSentTooLate(t *testing.T) {
 	})
 }
 
+// TestAnAttemptEndsAlsoWhenItsNameWasWrittenUnheard: the answer to the write that put its name into the record is lost, and late.
+func TestAnAttemptEndsAlsoWhenItsNameWasWrittenUnheard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const named = "change sandbox to preparing, Running"
+		w := newWorld(fresh())
+		w.after = func(write string) error {
+			if write != named {
+				return nil
+			}
+			time.Sleep(attemptLimit)
+			return cluster.ErrUnsettled
+		}
+		s := newSite(t, w)
+		s.refused(t.Context(), s.goal(plan.Provision), string(verdict.CallEnded))
+		if done := w.done(); done[len(done)-1] != named {
+			t.Errorf("%v", done)
+		}
+	})
+}
+
 // TestOneAtATime: a call waits for another one of the same Sandbox, and the loop does not.
 func TestOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

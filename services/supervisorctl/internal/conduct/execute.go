@@ -145,17 +145,22 @@ func (r *round) change(ctx context.Context, step plan.Step) error {
 	r.attempt.Afresh = r.attempt.Afresh || step.Afresh
 	sent := time.Now()
 	changed, err := r.cluster.ChangeSandbox(ctx, box, change)
-	if step.Action == plan.Begin && (err == nil || errors.Is(err, cluster.ErrUnsettled)) {
-		r.attempt.Began = true
+	if err == nil || errors.Is(err, cluster.ErrUnsettled) {
+		r.wrote(step, sent)
 	}
 	if err != nil {
 		return err
 	}
+	r.seen.box.value = changed
+	return nil
+}
+
+// wrote keeps what follows from a write that was made, or may have been.
+func (r *round) wrote(step plan.Step, sent time.Time) {
+	r.attempt.Began = r.attempt.Began || step.Action == plan.Begin
 	if r.end.IsZero() && step.Record.Attempt == r.attempt.ID {
 		r.end = sent.Add(attemptLimit)
 	}
-	r.seen.box.value = changed
-	return nil
 }
 
 // ungate lifts our gate from a Pod that was seen.

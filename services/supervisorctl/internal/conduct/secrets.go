@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/admitted"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/cluster"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/companion"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/material"
@@ -100,7 +101,7 @@ func (r *round) measured(ctx context.Context) (*material.Facts, error) {
 func (r *round) addClient(ctx context.Context, facts *material.Facts) error {
 	files := r.renderer.SupervisorFiles()
 	wants := func(name string) bool { return slices.Contains(files, name) }
-	if !wants(companion.FileClientCA) {
+	if !wants(material.FileClientCA) {
 		return nil
 	}
 	source, err := r.source(ctx, "client_tls_secret_name", r.settings.ClientTLSSecretName)
@@ -109,7 +110,7 @@ func (r *round) addClient(ctx context.Context, facts *material.Facts) error {
 	}
 	defer clear(source.Data[corev1.TLSPrivateKeyKey])
 	facts.ClientCA = source.Data["ca.crt"]
-	if wants(companion.FileClientKey) {
+	if wants(material.FileClientKey) {
 		facts.ClientCertificate, facts.ClientKey = source.Data[corev1.TLSCertKey], secret.New(source.Data[corev1.TLSPrivateKeyKey])
 	}
 	return nil
@@ -130,10 +131,9 @@ func (r *round) source(ctx context.Context, setting, name string) (*corev1.Secre
 
 // childEnvironment is what the workload's processes get: the agent's environment without what is ours (contract 7.5).
 func childEnvironment(template *corev1.PodSpec) map[string]string {
-	const agent = "agent"
 	env := map[string]string{}
 	for i := range template.Containers {
-		if template.Containers[i].Name != agent {
+		if template.Containers[i].Name != admitted.AgentContainer {
 			continue
 		}
 		for _, v := range template.Containers[i].Env {
