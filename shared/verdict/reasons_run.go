@@ -1,6 +1,10 @@
 package verdict
 
-import "google.golang.org/grpc/codes"
+import (
+	"strings"
+
+	"google.golang.org/grpc/codes"
+)
 
 // The reasons for which supervisorctl refuses to raise, stop or remove the companion set of a sandbox (contract 7), in the order
 // in which its planner looks.
@@ -25,11 +29,28 @@ const (
 	RunIsTaken Reason = "run_is_taken"
 	// RunBroke: a part of the run is gone, and the run can only be ended.
 	RunBroke Reason = "run_broke"
+	// RunNotReady: the run was released and did not become ready in time, and nothing says why.
+	RunNotReady Reason = "run_not_ready"
+
+	// PodImageUnavailable: the image of a Pod is not pulled.
+	PodImageUnavailable Reason = "pod_image_unavailable"
+	// PodImageUnusable: the image of a Pod cannot be pulled, and no new try changes that.
+	PodImageUnusable Reason = "pod_image_unusable"
+	// PodClaimUnbound: a claim of a Pod is not bound.
+	PodClaimUnbound Reason = "pod_claim_unbound"
+	// PodUnschedulable: no node takes a Pod.
+	PodUnschedulable Reason = "pod_unschedulable"
+	// PodNotStarted: a container of a Pod cannot be made.
+	PodNotStarted Reason = "pod_not_started"
+	// PodCrashed: a container of a Pod has ended.
+	PodCrashed Reason = "pod_crashed"
 
 	// FenceNotAcknowledged: the operator has not said that the network enforces policies.
 	FenceNotAcknowledged Reason = "fence_not_acknowledged"
 	// FenceAltered: a policy of the fence is there and is not what it must be.
 	FenceAltered Reason = "fence_altered"
+	// FenceReopened: the fence is what it must be, and another policy allows more.
+	FenceReopened Reason = "fence_reopened"
 	// CompanionCollision: an object that is not ours has the name of a companion.
 	CompanionCollision Reason = "companion_collision"
 	// ServiceWithoutAddress: the boundary Service has no address of its own.
@@ -104,6 +125,41 @@ var runSpecs = [...]Spec{
 		Message: "the sandbox's run lost a part and cannot go on",
 	},
 	{
+		Reason: RunNotReady, Outcome: Denied, Code: codes.FailedPrecondition,
+		Doc:     "The run was released and was not ready within five minutes, and neither Pod nor the Sandbox says why.",
+		Message: "the sandbox was not ready in time",
+	},
+	{
+		Reason: PodImageUnavailable, Outcome: Denied, Code: codes.FailedPrecondition,
+		Doc:     "The image of a Pod was not pulled: registry, name or credentials. The kubelet tries again, so the run has its full time.",
+		Message: "an image of the sandbox cannot be pulled",
+	},
+	{
+		Reason: PodImageUnusable, Outcome: Denied, Code: codes.FailedPrecondition,
+		Doc:     "The name of a Pod's image is none, or the image may not be pulled and is not on the node. No new try changes that, so the run is ended.",
+		Message: "an image of the sandbox cannot be used",
+	},
+	{
+		Reason: PodClaimUnbound, Outcome: Denied, Code: codes.FailedPrecondition,
+		Doc:     "A PersistentVolumeClaim of the workload Pod is not bound: no StorageClass, or no volume of it.",
+		Message: "a volume of the sandbox is not available",
+	},
+	{
+		Reason: PodUnschedulable, Outcome: Denied, Code: codes.FailedPrecondition,
+		Doc:     "No node takes a Pod of the set; the explanation repeats the scheduler's words.",
+		Message: "no node has room for the sandbox",
+	},
+	{
+		Reason: PodNotStarted, Outcome: Denied, Code: codes.FailedPrecondition,
+		Doc:     "The kubelet cannot make a container of a Pod; the explanation repeats its words.",
+		Message: "a container of the sandbox cannot be started",
+	},
+	{
+		Reason: PodCrashed, Outcome: Denied, Code: codes.FailedPrecondition,
+		Doc:     "A container of a Pod has ended, with the code in the explanation, and the run was not ready in time.",
+		Message: "a container of the sandbox ends by itself",
+	},
+	{
 		Reason: FenceNotAcknowledged, Outcome: Denied, Code: codes.FailedPrecondition,
 		Doc:     "sandbox_runtime.network_policy_enforced is not true, so nobody vouches that NetworkPolicies are enforced.",
 		Message: "the operator has not acknowledged that the cluster enforces network policies",
@@ -112,6 +168,11 @@ var runSpecs = [...]Spec{
 		Reason: FenceAltered, Outcome: Denied, Code: codes.FailedPrecondition,
 		Doc:     "A NetworkPolicy of the fence differs from what it must be, or is being deleted; it is never repaired silently.",
 		Message: "the namespace's network policies are not the required ones",
+	},
+	{
+		Reason: FenceReopened, Outcome: Denied, Code: codes.FailedPrecondition,
+		Doc:     "A NetworkPolicy that is not ours selects the workload Pod and allows it more than the fence does. It is reported and refuses nothing.",
+		Message: "another network policy of the namespace opens the sandbox's fence",
 	},
 	{
 		Reason: CompanionCollision, Outcome: Denied, Code: codes.FailedPrecondition,
@@ -158,4 +219,15 @@ var runSpecs = [...]Spec{
 		Doc:     "launch_authentication is empty or is not a valid credential bundle; nothing was touched.",
 		Message: "the launch credentials are missing or invalid",
 	},
+}
+
+// CamelCase is the code as Kubernetes writes reasons, in conditions and Events: RunBroke for run_broke.
+func (r Reason) CamelCase() string {
+	var out strings.Builder
+	for word := range strings.SplitSeq(string(r), "_") {
+		if word != "" {
+			out.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		}
+	}
+	return out.String()
 }

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,11 @@ import (
 func declared(t *testing.T) map[string]Reason {
 	t.Helper()
 	found := map[string]Reason{}
-	for _, name := range []string{"reasons.go", "reasons_bearer.go", "reasons_run.go"} {
+	files, err := filepath.Glob("reasons*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.DeleteFunc(files, func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
 		declaredIn(t, name, found)
 	}
 	return found
@@ -208,8 +213,16 @@ func TestCodesAreStable(t *testing.T) {
 		"run_is_another failedprecondition denied",
 		"run_is_taken unavailable unknown",
 		"run_broke failedprecondition denied",
+		"run_not_ready failedprecondition denied",
+		"pod_image_unavailable failedprecondition denied",
+		"pod_image_unusable failedprecondition denied",
+		"pod_claim_unbound failedprecondition denied",
+		"pod_unschedulable failedprecondition denied",
+		"pod_not_started failedprecondition denied",
+		"pod_crashed failedprecondition denied",
 		"fence_not_acknowledged failedprecondition denied",
 		"fence_altered failedprecondition denied",
+		"fence_reopened failedprecondition denied",
 		"companion_collision failedprecondition denied",
 		"service_without_address failedprecondition denied",
 		"workload_missing unavailable unknown",
@@ -219,6 +232,42 @@ func TestCodesAreStable(t *testing.T) {
 		"companion_refused failedprecondition denied",
 		"run_stop_overdue unavailable unknown",
 		"launch_authentication_invalid failedprecondition denied",
+		"fence_egress_open failedprecondition denied",
+		"fence_ingress_open failedprecondition denied",
+		"probe_not_run unavailable unknown",
+		"probe_cluster_unreadable unavailable unknown",
+		"probe_refused unavailable unknown",
+		"probe_pod_altered unavailable unknown",
+		"probe_pod_failed unavailable unknown",
+		"probe_report_invalid unavailable unknown",
+		"probe_target_unreached unavailable unknown",
+		"probe_door_unreached unavailable unknown",
+		"probe_undecided unavailable unknown",
+		"workspace_invalid invalidargument denied",
+		"workspace_absent failedprecondition denied",
+		"workspace_foreign failedprecondition denied",
+		"workspace_terminating unavailable unknown",
+		"workspace_refused failedprecondition denied",
+		"workspace_unreadable unavailable unknown",
+		"workspace_scc_pending unavailable unknown",
+		"workspace_scc_prevented failedprecondition denied",
+		"gateway_incompatible failedprecondition denied",
+		"driver_config_disabled failedprecondition denied",
+		"request_reserved invalidargument denied",
+		"image_unset failedprecondition denied",
+		"gpu_absent failedprecondition denied",
+		"gpu_unreadable unavailable unknown",
+		"identity_unreadable unavailable unknown",
+		"identity_impossible failedprecondition denied",
+		"attachment_forbidden failedprecondition denied",
+		"attachment_unreadable unavailable unknown",
+		"attachment_absent failedprecondition denied",
+		"attachment_incomplete failedprecondition denied",
+		"attachment_deleting failedprecondition denied",
+		"attachment_of_sandbox failedprecondition denied",
+		"attachment_unlabelled failedprecondition denied",
+		"attachment_replaced failedprecondition denied",
+		"attachment_record_invalid failedprecondition denied",
 	}
 	var got []string
 	for _, spec := range Reasons() {
@@ -228,6 +277,16 @@ func TestCodesAreStable(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("reasons = %q\nwant      %q", got, want)
+	}
+}
+
+func TestCamelCase(t *testing.T) {
+	for reason, want := range map[Reason]string{
+		"": "", RunBroke: "RunBroke", PodImageUnavailable: "PodImageUnavailable", CallEnded: "CallEnded", "_a__b": "AB", "x9_y": "X9Y",
+	} {
+		if got := reason.CamelCase(); got != want {
+			t.Errorf("%q: %q", reason, got)
+		}
 	}
 }
 

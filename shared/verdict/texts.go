@@ -9,3 +9,10 @@ const (
 	sayNamespaceNotAccepted = "sandbox credential namespace is not accepted by the driver"
 	sayNotSupervisor        = "the exchange must come from the paired supervisor Pod"
 )
+
+// What is said of a probe of the fence.
+const (
+	sayNotFenced  = "the cluster does not enforce the namespace's network policies"
+	sayNotProbed  = "whether the namespace's network policies are enforced could not be found out"
+	sayNoProbeYet = "whether the namespace's network policies are enforced is not known yet"
+)

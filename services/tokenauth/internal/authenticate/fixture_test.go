@@ -1,7 +1,6 @@
 package authenticate
 
 import (
-	"bytes"
 	"maps"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
+	"github.com/portcullis-mesh/portcullis/shared/allowlist/allowlisttest"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
@@ -171,60 +171,21 @@ type apiError string
 
 func (e apiError) Error() string { return string(e) }
 
+// The properties ask for it a hundred thousand times.
+var (
+	listedOnce   sync.Once
+	listedAnswer allowlist.Answer
+)
+
 // listed is a yes of a real reader about the valid bearer's namespace: only package allowlist can make one.
 func listed(t testing.TB) allowlist.Answer {
 	t.Helper()
-	answer, err := listedOnce()
-	if err != nil {
-		t.Fatal(err)
-	}
+	listedOnce.Do(func() {
+		listedAnswer = allowlisttest.Check(t, gatewayID, team, allowlist.Entry{Name: team, UID: namespaceUID})
+	})
+	answer := listedAnswer
 	if !answer.Allowed() || answer.UID != namespaceUID {
 		t.Fatalf("the reader answers %+v", answer)
 	}
 	return answer
 }
-
-var listedOnce = sync.OnceValues(func() (allowlist.Answer, error) {
-	signer, err := allowlist.GenerateSigner(bytes.NewReader(make([]byte, 32)))
-	if err != nil {
-		return allowlist.Answer{}, err
-	}
-	keys, err := allowlist.NewKeySet(signer.Public())
-	if err != nil {
-		return allowlist.Answer{}, err
-	}
-	writer, err := allowlist.NewWriter(allowlist.WriterConfig{
-		GatewayID: gatewayID, Name: "nswatch-0", Settings: allowlist.DefaultSettings(),
-		Source: allowlist.Source{Kind: allowlist.SourceLabel, Selector: "sandboxes=allowed"},
-	}, signer, keys)
-	if err != nil {
-		return allowlist.Answer{}, err
-	}
-	reader, err := allowlist.NewReader(gatewayID, keys, allowlist.DefaultSettings(), allowlist.Marks{})
-	if err != nil {
-		return allowlist.Answer{}, err
-	}
-	list, err := allowlist.NewList([]allowlist.Entry{{Name: team, UID: namespaceUID}})
-	if err != nil {
-		return allowlist.Answer{}, err
-	}
-	now := allowlist.Instant{Mono: time.Hour, Wall: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)}
-	stored := uint64(0)
-	for input := allowlist.Input(allowlist.Tick{}); input != nil && stored < 3; {
-		action := writer.Step(now, input).Action
-		switch action := action.(type) {
-		case allowlist.Look:
-			input = allowlist.Looked{}
-		case allowlist.Relist:
-			input = allowlist.Listed{List: list, Version: "1", Order: 1, Kind: allowlist.ProofList, ProvenAt: now.Mono}
-		case allowlist.Write:
-			stored++
-			reader.Step(now, allowlist.Record{Key: action.Key, Operation: allowlist.OperationPut, Value: action.Record})
-			input = allowlist.Written{Result: allowlist.WriteStored, Sequence: stored}
-		default:
-			now.Mono, now.Wall = now.Mono+time.Second, now.Wall.Add(time.Second)
-			input = allowlist.Tick{}
-		}
-	}
-	return reader.View().Check(team, now), nil
-})

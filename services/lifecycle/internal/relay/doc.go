@@ -1,0 +1,18 @@
+// Package relay passes calls of the compute driver contract from the gateway's private socket to a lifecycle that runs
+// elsewhere, so that lifecycle can be scaled and replaced on its own.
+//
+// # Invariants
+//
+//   - A call's bytes are never decoded. Messages, the status with its details, header and trailer metadata, the deadline and
+//     a cancellation arrive as they were sent, also those of methods and fields that this release does not know.
+//   - Only methods of the compute driver service are passed on, under the prefixes of package contract. Whoever can reach the
+//     socket gains nothing else in the mesh.
+//   - Each call is sent once. A relay cannot know whether a call may be repeated, so a lost connection is the caller's to
+//     judge: it gets UNAVAILABLE, and lifecycle undoes what it had begun, because its own call is cancelled.
+//   - A call holds at most one message. A slow reader slows lifecycle down, which has the rule for that.
+//
+// The contract has calls with one request and calls with one request and many answers, no others (contract 1.1). So a call
+// needs no goroutine of its own: the request is read to its end before the call is passed on.
+//
+// Caller: the command "lifecycle relay", which serves the socket and holds the connection over mutual TLS.
+package relay

@@ -1,0 +1,422 @@
+package workspaces_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/workspaces"
+	"github.com/portcullis-mesh/portcullis/shared/allowlist"
+	"github.com/portcullis-mesh/portcullis/shared/allowlist/allowlisttest"
+	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+	"github.com/portcullis-mesh/portcullis/shared/workspace"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// How an API server answers is replayed here, refusals above all; that it answers so is shown against a real one in the tests of
+// the whole program.
+type apiServer struct {
+	mu      sync.Mutex
+	answers map[string][]answer // by "METHOD path", in order; the last one stays
+	sent    []string
+	bodies  map[string]string
+}
+
+type answer struct {
+	code int
+	body any
+}
+
+const (
+	namespaces = "/api/v1/namespaces"
+	source     = "openshell"
+	managed    = "openshell-gw-team"
+	operator   = "team"
+)
+
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	s.mu.Lock()
+	key := r.Method + " " + r.URL.Path
+	s.sent = append(s.sent, key)
+	s.bodies[key] = string(body)
+	left := s.answers[key]
+	var next answer
+	switch {
+	case len(left) == 0:
+		next = failure(http.StatusNotImplemented, metav1.StatusReasonUnknown)
+	case len(left) == 1:
+		next = left[0]
+	default:
+		next, s.answers[key] = left[0], left[1:]
+	}
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(next.code)
+	_ = json.NewEncoder(w).Encode(next.body)
+}
+
+// requests are those that were sent.
+func (s *apiServer) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.sent)
+}
+
+func failure(code int, reason metav1.StatusReason) answer {
+	return answer{code, metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: "as the test says",
+	}}
+}
+
+func ok(ns *corev1.Namespace) answer { return answer{http.StatusOK, ns} }
+
+func namespace(name string, change ...func(*corev1.Namespace)) *corev1.Namespace {
+	ns := &corev1.Namespace{
+		TypeMeta:   metav1.TypeMeta{Kind: "Namespace", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid-1", Labels: map[string]string{}, Annotations: map[string]string{}},
+	}
+	if name == managed {
+		ns.Labels[workspace.LabelManagedBy] = workspace.ManagedByOpenShell
+		ns.Labels[workspace.LabelGatewayID], ns.Labels[workspace.LabelSandboxWorkspace] = "gw", "team"
+	}
+	for _, do := range change {
+		do(ns)
+	}
+	return ns
+}
+
+func label(key, value string) func(*corev1.Namespace) {
+	return func(ns *corev1.Namespace) { ns.Labels[key] = value }
+}
+
+func annotation(keys ...string) func(*corev1.Namespace) {
+	return func(ns *corev1.Namespace) {
+		for _, key := range keys {
+			ns.Annotations["openshift.io/sa.scc."+key] = "1000/10"
+		}
+	}
+}
+
+func terminating(ns *corev1.Namespace) { ns.Status.Phase = corev1.NamespaceTerminating }
+
+func deleting(ns *corev1.Namespace) { ns.DeletionTimestamp = new(metav1.Unix(1, 0)) }
+
+func uid(u types.UID) func(*corev1.Namespace) { return func(ns *corev1.Namespace) { ns.UID = u } }
+
+// list is the allowlist of a test: each Check takes the next answer, the last one stays.
+type list []allowlist.Answer
+
+func (l *list) Check(string) allowlist.Answer {
+	now := (*l)[0]
+	if len(*l) > 1 {
+		*l = (*l)[1:]
+	}
+	return now
+}
+
+// listing makes a real answer of the allowlist.
+func listing(t *testing.T, entries ...allowlist.Entry) allowlist.Answer {
+	t.Helper()
+	return allowlisttest.Check(t, "gw", operator, entries...)
+}
+
+type fixture struct {
+	mode driverconf.Mode
+	scc  workspaces.SCC
+	ssh  bool
+	list *list
+	api  map[string][]answer
+}
+
+func managedBase() fixture {
+	return fixture{mode: driverconf.ModeManaged, scc: workspaces.SCCCopy, api: map[string][]answer{
+		"GET " + namespaces + "/" + source:                        {ok(namespace(source))},
+		"POST " + namespaces:                                      {answer{http.StatusCreated, namespace(managed)}},
+		"GET " + namespaces + "/" + managed:                       {ok(namespace(managed))},
+		"DELETE " + namespaces + "/" + managed:                    {answer{http.StatusOK, metav1.Status{Status: metav1.StatusSuccess}}},
+		"POST " + namespaces + "/" + managed + "/serviceaccounts": {answer{http.StatusCreated, corev1.ServiceAccount{}}},
+		"PATCH /apis/networking.k8s.io/v1/namespaces/" + managed + "/networkpolicies/" + workspace.SSHIngress: {answer{http.StatusOK, map[string]any{}}},
+	}}
+}
+
+func (f fixture) raise(t *testing.T) (*workspaces.Keeper, *apiServer) {
+	t.Helper()
+	api := &apiServer{answers: f.api, bodies: map[string]string{}}
+	server := httptest.NewServer(api)
+	transport := &http.Transport{}
+	t.Cleanup(func() { transport.CloseIdleConnections(); server.Close() })
+	client, err := kubernetes.NewForConfig(&rest.Config{
+		Host: server.URL, Transport: transport, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := workspaces.Settings{
+		Scheme:  workspace.Scheme{Mode: f.mode, GatewayID: "gw", Namespace: source},
+		Source:  source,
+		Account: "runner", SCC: f.scc,
+		SSHIngress:     driverconf.ManagedSSHIngress{Enabled: f.ssh, GatewayNamespace: "gateways", GatewayPodSelector: map[string]string{"app": "gateway"}},
+		AllocationWait: 500 * time.Millisecond, AllocationPoll: time.Millisecond,
+	}
+	var checked workspaces.List
+	if f.list != nil {
+		checked = f.list
+	}
+	keeper, err := workspaces.New(settings, client, checked, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keeper, api
+}
+
+// reasonOf is the reason of a refusal; any other error fails the test.
+func reasonOf(t *testing.T, err error) verdict.Reason {
+	t.Helper()
+	if err == nil {
+		return ""
+	}
+	refusal := new(workspaces.Refusal)
+	if !errors.As(err, &refusal) {
+		t.Fatalf("%v is no refusal", err)
+	}
+	if refusal.Decision.Reason == "" {
+		return verdict.Unexplained
+	}
+	return refusal.Decision.Reason
+}
+
+// Each case changes one thing about a managed workspace that can be made.
+func TestEnsureManaged(t *testing.T) {
+	post, get := "POST "+namespaces, "GET "+namespaces+"/"+managed
+	exists := func(f *fixture, change ...func(*corev1.Namespace)) {
+		f.api[post] = []answer{failure(http.StatusConflict, metav1.StatusReasonAlreadyExists)}
+		f.api[get] = []answer{ok(namespace(managed, change...))}
+	}
+	openshift := func(f *fixture, states ...answer) {
+		f.scc = workspaces.SCCAllocate
+		f.api["GET "+namespaces+"/"+source] = []answer{ok(namespace(source, annotation("uid-range")))}
+		f.api[get] = states
+	}
+	accounts := "POST " + namespaces + "/" + managed + "/serviceaccounts"
+	cases := map[string]struct {
+		change func(*fixture)
+		want   verdict.Reason
+	}{
+		"base":                        {func(*fixture) {}, ""},
+		"it exists and is ours":       {func(f *fixture) { exists(f) }, ""},
+		"somebody else's":             {func(f *fixture) { exists(f, label(workspace.LabelManagedBy, "x")) }, verdict.WorkspaceForeign},
+		"another gateway's":           {func(f *fixture) { exists(f, label(workspace.LabelGatewayID, "gw-team")) }, verdict.WorkspaceForeign},
+		"another workspace's":         {func(f *fixture) { exists(f, label(workspace.LabelSandboxWorkspace, "other")) }, verdict.WorkspaceForeign},
+		"it is being deleted":         {func(f *fixture) { exists(f, deleting) }, verdict.WorkspaceTerminating},
+		"it is terminating":           {func(f *fixture) { exists(f, terminating) }, verdict.WorkspaceTerminating},
+		"it goes meanwhile":           {func(f *fixture) { exists(f); f.api[get] = []answer{failure(404, metav1.StatusReasonNotFound)} }, verdict.WorkspaceTerminating},
+		"it exists and is unreadable": {func(f *fixture) { exists(f); f.api[get] = []answer{failure(500, metav1.StatusReasonInternalError)} }, verdict.WorkspaceUnreadable},
+		"making it is forbidden":      {func(f *fixture) { f.api[post] = []answer{failure(403, metav1.StatusReasonForbidden)} }, verdict.WorkspaceRefused},
+		"making it fails":             {func(f *fixture) { f.api[post] = []answer{failure(500, metav1.StatusReasonInternalError)} }, verdict.WorkspaceUnreadable},
+		"no source namespace": {func(f *fixture) {
+			f.api["GET "+namespaces+"/"+source] = []answer{failure(404, metav1.StatusReasonNotFound)}
+		}, verdict.WorkspaceAbsent},
+		"source unreadable": {func(f *fixture) {
+			f.api["GET "+namespaces+"/"+source] = []answer{failure(500, metav1.StatusReasonInternalError)}
+		}, verdict.WorkspaceUnreadable},
+		"account exists":  {func(f *fixture) { f.api[accounts] = []answer{failure(409, metav1.StatusReasonAlreadyExists)} }, ""},
+		"account refused": {func(f *fixture) { f.api[accounts] = []answer{failure(403, metav1.StatusReasonForbidden)} }, verdict.WorkspaceRefused},
+		"ssh ingress":     {func(f *fixture) { f.ssh = true }, ""},
+		"allocator comes": {func(f *fixture) {
+			openshift(f, ok(namespace(managed)), ok(namespace(managed, annotation("uid-range", "supplemental-groups", "mcs"))))
+		}, ""},
+		"allocator never comes":         {func(f *fixture) { openshift(f, ok(namespace(managed))) }, verdict.WorkspaceSCCPending},
+		"allocator comes half":          {func(f *fixture) { openshift(f, ok(namespace(managed, annotation("supplemental-groups", "mcs")))) }, verdict.WorkspaceSCCPending},
+		"ranges without SELinux":        {func(f *fixture) { openshift(f, ok(namespace(managed, annotation("uid-range", "supplemental-groups")))) }, verdict.WorkspaceSCCPrevented},
+		"replaced while it is awaited":  {func(f *fixture) { openshift(f, ok(namespace(managed, uid("uid-2")))) }, verdict.NamespaceReplaced},
+		"deleted while it is awaited":   {func(f *fixture) { openshift(f, ok(namespace(managed, deleting))) }, verdict.WorkspaceTerminating},
+		"unreadable while it is waited": {func(f *fixture) { openshift(f, failure(500, metav1.StatusReasonInternalError)) }, verdict.WorkspaceUnreadable},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := managedBase()
+			c.change(&f)
+			keeper, api := f.raise(t)
+			place, err := keeper.Ensure(t.Context(), "team")
+			if got := reasonOf(t, err); got != c.want {
+				t.Fatalf("reason %q, want %q: %v", got, c.want, err)
+			}
+			if granted := place.Namespace == managed && place.UID == "uid-1"; granted != (err == nil) {
+				t.Errorf("place %+v with error %v", place, err)
+			}
+			if slices.ContainsFunc(api.requests(), func(r string) bool { return strings.HasPrefix(r, "DELETE") }) {
+				t.Errorf("something was deleted: %q", api.requests())
+			}
+		})
+	}
+}
+
+func TestNamespaceIsMadeAsOurs(t *testing.T) {
+	f := managedBase()
+	f.api["GET "+namespaces+"/"+source] = []answer{ok(namespace(source, annotation("uid-range", "supplemental-groups", "mcs")))}
+	keeper, api := f.raise(t)
+	if _, err := keeper.Ensure(t.Context(), "team"); err != nil {
+		t.Fatal(err)
+	}
+	made := new(corev1.Namespace)
+	if err := json.Unmarshal([]byte(api.bodies["POST "+namespaces]), made); err != nil {
+		t.Fatal(err)
+	}
+	scheme := workspace.Scheme{Mode: driverconf.ModeManaged, GatewayID: "gw"}
+	if err := scheme.Owns(made.Name, made.Labels); err != nil || made.Labels[workspace.LabelSandboxWorkspace] != "team" {
+		t.Errorf("labels %v are not ours: %v", made.Labels, err)
+	}
+	// The SELinux label is the allocator's alone to give.
+	if len(made.Annotations) != 2 || made.Annotations["openshift.io/sa.scc.mcs"] != "" {
+		t.Errorf("annotations %v", made.Annotations)
+	}
+}
+
+func TestSSHIngressLetsTheGatewayInAndNobodyElse(t *testing.T) {
+	f := managedBase()
+	f.ssh = true
+	keeper, api := f.raise(t)
+	if _, err := keeper.Ensure(t.Context(), "team"); err != nil {
+		t.Fatal(err)
+	}
+	got := api.bodies["PATCH /apis/networking.k8s.io/v1/namespaces/"+managed+"/networkpolicies/"+workspace.SSHIngress]
+	const want = `{"kind":"NetworkPolicy","apiVersion":"networking.k8s.io/v1","metadata":{"name":"openshell-sandbox-ssh","namespace":"openshell-gw-team",` +
+		`"labels":{"openshell.ai/managed-by":"openshell"}},"spec":{"podSelector":{"matchLabels":{"openshell.ai/managed-by":"openshell"}},` +
+		`"ingress":[{"ports":[{"protocol":"TCP","port":2222}],"from":[{"podSelector":{"matchLabels":{"app":"gateway"}},` +
+		`"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"gateways"}}}]}],"policyTypes":["Ingress"]}}`
+	if got != want {
+		t.Errorf("applied %s\nwant    %s", got, want)
+	}
+}
+
+// Each case changes one thing about a workspace of operator mode that is listed.
+func TestEnsureOperator(t *testing.T) {
+	yes, other, no := listing(t, allowlist.Entry{Name: operator, UID: "uid-1"}), listing(t, allowlist.Entry{Name: operator, UID: "uid-2"}), listing(t)
+	get := "GET " + namespaces + "/" + operator
+	cases := map[string]struct {
+		change func(*fixture)
+		want   verdict.Reason
+	}{
+		"base":                       {func(*fixture) {}, ""},
+		"from a file, without uid":   {func(f *fixture) { f.list = &list{listing(t, allowlist.Entry{Name: operator})} }, ""},
+		"not listed":                 {func(f *fixture) { f.list = &list{no} }, verdict.NotListed},
+		"leaves the list meanwhile":  {func(f *fixture) { f.list = &list{yes, no} }, verdict.NotListed},
+		"nobody can prove the list":  {func(f *fixture) { f.list = &list{allowlist.Answer{Namespace: operator, Reason: verdict.Stale}} }, verdict.Stale},
+		"the zero answer":            {func(f *fixture) { f.list = &list{{}} }, verdict.Unexplained},
+		"another one was listed":     {func(f *fixture) { f.list = &list{other} }, verdict.NamespaceReplaced},
+		"listed and gone":            {func(f *fixture) { f.api[get] = []answer{failure(404, metav1.StatusReasonNotFound)} }, verdict.WorkspaceAbsent},
+		"listed and being deleted":   {func(f *fixture) { f.api[get] = []answer{ok(namespace(operator, terminating))} }, verdict.WorkspaceTerminating},
+		"listed and cannot be read":  {func(f *fixture) { f.api[get] = []answer{failure(500, metav1.StatusReasonInternalError)} }, verdict.WorkspaceUnreadable},
+		"listed and may not be read": {func(f *fixture) { f.api[get] = []answer{failure(403, metav1.StatusReasonForbidden)} }, verdict.WorkspaceRefused},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := fixture{mode: driverconf.ModeOperator, list: &list{yes}, api: map[string][]answer{get: {ok(namespace(operator))}}}
+			c.change(&f)
+			keeper, api := f.raise(t)
+			place, err := keeper.Ensure(t.Context(), operator)
+			if got := reasonOf(t, err); got != c.want {
+				t.Fatalf("reason %q, want %q: %v", got, c.want, err)
+			}
+			if (place.Namespace == operator) != (err == nil) {
+				t.Errorf("place %+v with error %v", place, err)
+			}
+			for _, request := range api.requests() {
+				if request != get {
+					t.Errorf("%s was sent", request)
+				}
+			}
+		})
+	}
+}
+
+// Each case changes one thing about a managed workspace that can be deleted.
+func TestDelete(t *testing.T) {
+	get, remove := "GET "+namespaces+"/"+managed, "DELETE "+namespaces+"/"+managed
+	cases := map[string]struct {
+		change  func(*fixture)
+		want    verdict.Reason
+		deleted bool
+	}{
+		"base":         {func(*fixture) {}, "", true},
+		"gone already": {func(f *fixture) { f.api[get] = []answer{failure(404, metav1.StatusReasonNotFound)} }, "", false},
+		"not ours":     {func(f *fixture) { f.api[get] = []answer{ok(namespace(managed, label(workspace.LabelGatewayID, "x")))} }, "", false},
+		"another workspace's": {func(f *fixture) {
+			f.api[get] = []answer{ok(namespace(managed, label(workspace.LabelSandboxWorkspace, "x")))}
+		}, "", false},
+		"not ours and going": {func(f *fixture) {
+			f.api[get] = []answer{ok(namespace(managed, label(workspace.LabelManagedBy, "x"), deleting))}
+		}, "", false},
+		"on its way":         {func(f *fixture) { f.api[get] = []answer{ok(namespace(managed, deleting))} }, verdict.WorkspaceTerminating, false},
+		"without a uid":      {func(f *fixture) { f.api[get] = []answer{ok(namespace(managed, uid("")))} }, verdict.WorkspaceUnreadable, false},
+		"cannot be read":     {func(f *fixture) { f.api[get] = []answer{failure(500, metav1.StatusReasonInternalError)} }, verdict.WorkspaceUnreadable, false},
+		"replaced meanwhile": {func(f *fixture) { f.api[remove] = []answer{failure(409, metav1.StatusReasonConflict)} }, verdict.WorkspaceTerminating, true},
+		"gone meanwhile":     {func(f *fixture) { f.api[remove] = []answer{failure(404, metav1.StatusReasonNotFound)} }, "", true},
+		"may not be deleted": {func(f *fixture) { f.api[remove] = []answer{failure(403, metav1.StatusReasonForbidden)} }, verdict.WorkspaceRefused, true},
+		"operator mode":      {func(f *fixture) { f.mode, f.list = driverconf.ModeOperator, &list{{}} }, "", false},
+		"shared mode":        {func(f *fixture) { f.mode = driverconf.ModeShared }, "", false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := managedBase()
+			c.change(&f)
+			keeper, api := f.raise(t)
+			if got := reasonOf(t, keeper.Delete(t.Context(), "team")); got != c.want {
+				t.Errorf("reason %q, want %q", got, c.want)
+			}
+			if got := slices.Contains(api.requests(), remove); got != c.deleted {
+				t.Errorf("sent %q", api.requests())
+			}
+			if c.deleted && !strings.Contains(api.bodies[remove], `"preconditions":{"uid":"uid-1"}`) {
+				t.Errorf("deleted with %s", api.bodies[remove])
+			}
+		})
+	}
+}
+
+func TestNamesThatLeadNowhere(t *testing.T) {
+	for _, name := range []string{"", "Team", "a_b", strings.Repeat("a", 64), "x.y", "-x", "ä", "\xff"} {
+		f := managedBase()
+		keeper, api := f.raise(t)
+		if _, err := keeper.Ensure(t.Context(), name); reasonOf(t, err) != verdict.WorkspaceInvalid {
+			t.Errorf("%q: %v", name, err)
+		}
+		if err := keeper.Delete(t.Context(), name); reasonOf(t, err) != verdict.WorkspaceInvalid {
+			t.Errorf("%q: %v", name, err)
+		}
+		if len(api.requests()) != 0 {
+			t.Errorf("%q: sent %q", name, api.requests())
+		}
+	}
+}
+
+func TestCancelledWhileTheAllocatorIsAwaited(t *testing.T) {
+	f := managedBase()
+	f.scc = workspaces.SCCAllocate
+	f.api["GET "+namespaces+"/"+source] = []answer{ok(namespace(source, annotation("mcs")))}
+	keeper, _ := f.raise(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := keeper.Ensure(ctx, "team"); reasonOf(t, err) != verdict.CallEnded {
+		t.Errorf("error %v", err)
+	}
+}
