@@ -148,6 +148,14 @@ func (d Daemon[S]) root(env Environment) *cobra.Command {
 	return root
 }
 
+// Subcommand is the program as a subcommand of another one, for a binary that has two parts to play: with settings, a --config and
+// a config check of its own. It runs as a process of its own, under d.Name; use is what it is called on the command line.
+func (d Daemon[S]) Subcommand(use string, env Environment) *cobra.Command {
+	cmd := d.root(env)
+	cmd.Use = use
+	return cmd
+}
+
 // NeedsSubcommand is what a command does that only holds others: an error that says so.
 func NeedsSubcommand(cmd *cobra.Command, _ []string) error {
 	return fmt.Errorf("%s needs a subcommand: see %s --help", cmd.CommandPath(), cmd.CommandPath())

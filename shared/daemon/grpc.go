@@ -23,11 +23,17 @@ import (
 // and, at debug level, the redacted request where there are any. They are written when
 // the answer has been sent, and before ServeGRPC returns.
 func ServerOptions(log zerolog.Logger, checks *Checks) []grpc.ServerOption {
+	return RelayOptions(log, checks, nil)
+}
+
+// RelayOptions are ServerOptions for a server that passes calls on and therefore sees each as a stream: at a stop, calls of the
+// finishing methods are left to finish as unary calls are, and the others end.
+func RelayOptions(log zerolog.Logger, checks *Checks, finishing func(fullMethod string) bool) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.StatsHandler(callLog{log: log}),
 		grpc.UnknownServiceHandler(serveUnknown),
 		grpc.ChainUnaryInterceptor(RecoverUnary(log)),
-		grpc.ChainStreamInterceptor(RecoverStream(log), DrainStream(checks.Draining())),
+		grpc.ChainStreamInterceptor(RecoverStream(log), DrainStream(checks.Draining(), finishing)),
 	}
 }
 

@@ -56,8 +56,14 @@ var errDraining = status.Error(codes.Unavailable, "the server is stopping")
 // UNAVAILABLE if the handler then ends because of it. Without it a watch that never
 // ends by itself would use up the whole drain time of ServeGRPC. It cannot interrupt
 // a handler that waits for messages of its caller; no stream of ours does.
-func DrainStream(draining <-chan struct{}) grpc.StreamServerInterceptor {
-	return func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+//
+// finishing, if not nil, names the methods that end by themselves and are left to: a relay sees
+// every call as a stream.
+func DrainStream(draining <-chan struct{}, finishing func(fullMethod string) bool) grpc.StreamServerInterceptor {
+	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		if finishing != nil && finishing(info.FullMethod) {
+			return next(server, stream)
+		}
 		ctx, cancel := context.WithCancelCause(stream.Context())
 		watched := make(chan struct{})
 		go func() {

@@ -11,7 +11,7 @@ import (
 // it is an error in the file, a name inside it that a daemon does not use is
 // another daemon's.
 var sectionNames = []string{
-	"allowlist", "audit", "kubernetes", "lifecycle", "mesh", "nats", "nswatch", "supervisorctl", "telemetry", "tokenauth",
+	"allowlist", "audit", "kubernetes", "lifecycle", "mesh", "nats", "nswatch", "relay", "supervisorctl", "telemetry", "tokenauth",
 }
 
 // Section is the settings of one [portcullis.<name>] table. The value is a

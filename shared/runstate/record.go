@@ -63,7 +63,20 @@ type Record struct {
 	FenceGeneration int64
 	// MainProcess and LogLevel are kept for restarts: JSON, and a word.
 	MainProcess, LogLevel string
+	// Secrets are the names and the uids of the Secrets of a released run, as whoever made them writes them; empty when it is not known.
+	Secrets string
+	// StopReason and StopExplanation say why the reconcile loop ended the run: a stable code, and text for people. They stay until
+	// another run is begun.
+	StopReason, StopExplanation string
 }
+
+// Keys of the annotations that no stock driver writes, beside those of package workspace. One that stops the sandbox clears them with
+// all others of their prefix (contract 7.10).
+const (
+	AnnotationSecrets         = "openshell.ai/sandbox-runtime-secrets"
+	AnnotationStopReason      = "openshell.ai/sandbox-runtime-stop-reason"
+	AnnotationStopExplanation = "openshell.ai/sandbox-runtime-stop-explanation"
+)
 
 // Began is StartedAt as a time; the zero time when it is not recorded.
 func (r Record) Began() time.Time {
@@ -109,6 +122,9 @@ var fields = [...]field{
 	number(workspace.AnnotationFenceGeneration, func(r *Record) *int64 { return &r.FenceGeneration }),
 	text(workspace.AnnotationMainProcessSpec, func(r *Record) *string { return &r.MainProcess }),
 	text(workspace.AnnotationLogLevel, func(r *Record) *string { return &r.LogLevel }),
+	text(AnnotationSecrets, func(r *Record) *string { return &r.Secrets }),
+	text(AnnotationStopReason, func(r *Record) *string { return &r.StopReason }),
+	text(AnnotationStopExplanation, func(r *Record) *string { return &r.StopExplanation }),
 }
 
 func text(key string, at func(*Record) *string) field {
@@ -209,7 +225,10 @@ func Patch(from, to Record) map[string]any {
 	return out
 }
 
-// Stopped is the record after a stop (contract 7.10): nothing of the run is left. What a restart needs is kept.
+// Stopped is the record after a stop (contract 7.10): nothing of the run is left. What a restart needs is kept, and why the run was
+// ended.
 func (r Record) Stopped() Record {
-	return Record{Readiness: Unavailable, MainProcess: r.MainProcess, LogLevel: r.LogLevel}
+	return Record{
+		Readiness: Unavailable, MainProcess: r.MainProcess, LogLevel: r.LogLevel, StopReason: r.StopReason, StopExplanation: r.StopExplanation,
+	}
 }

@@ -59,7 +59,7 @@ type Spec struct {
 }
 
 // specs is every reason, in the order of the operator's list. It is never written to.
-var specs = slices.Concat(meshSpecs[:], bearerSpecs[:], runSpecs[:], probeSpecs[:], workspaceSpecs[:], createSpecs[:])
+var specs = slices.Concat(meshSpecs[:], bearerSpecs[:], runSpecs[:], probeSpecs[:], workspaceSpecs[:], createSpecs[:], driverSpecs[:])
 
 // meshSpecs is never written to. The codes of the allowlist reasons follow the allowlist protocol, rule
 // R8: one "no" and six kinds of "could not find out". Contract 5.3 wants NotListed as

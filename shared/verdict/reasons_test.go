@@ -268,6 +268,17 @@ func TestCodesAreStable(t *testing.T) {
 		"attachment_unlabelled failedprecondition denied",
 		"attachment_replaced failedprecondition denied",
 		"attachment_record_invalid failedprecondition denied",
+		"sandbox_exists alreadyexists denied",
+		"sandbox_absent notfound denied",
+		"sandbox_ambiguous failedprecondition denied",
+		"sandbox_refused failedprecondition denied",
+		"sandbox_resource_unserved failedprecondition denied",
+		"sandbox_unsettled unavailable unknown",
+		"view_not_current unavailable unknown",
+		"watch_behind unavailable unknown",
+		"expected_identity_mismatch failedprecondition denied",
+		"supervisorctl_unreachable unavailable unknown",
+		"tokenauth_unreachable unavailable unknown",
 	}
 	var got []string
 	for _, spec := range Reasons() {

@@ -20,7 +20,7 @@ func TestKeysAreStable(t *testing.T) {
 	for got, want := range map[string]string{
 		LabelManagedBy: "openshell.ai/managed-by", LabelSandboxID: "openshell.ai/sandbox-id", LabelSandboxName: "openshell.ai/sandbox-name",
 		LabelSandboxWorkspace: "openshell.ai/sandbox-workspace", LabelGatewayID: "openshell.ai/gateway-id", LabelComponent: "openshell.ai/component",
-		LabelBoundaryPair: "openshell.ai/boundary-pair", LabelBoundaryRole: "openshell.ai/boundary-role", SchedulingGate: "openshell.ai/bootstrap",
+		LabelBoundaryPair: "openshell.ai/boundary-pair", LabelBoundaryRole: "openshell.ai/boundary-role", LabelCreate: "openshell.ai/sandbox-create", SchedulingGate: "openshell.ai/bootstrap",
 		AnnotationSandboxID + " ": "openshell.ai/sandbox-id ", AnnotationSandboxIDFormer: "openshell.io/sandbox-id",
 		AnnotationSandboxName + " ": "openshell.ai/sandbox-name ", AnnotationSandboxWorkspace + " ": "openshell.ai/sandbox-workspace ",
 		AnnotationBootstrapping: "openshell.ai/sandbox-runtime-bootstrapping", AnnotationBootstrapStartedAt: "openshell.ai/sandbox-runtime-bootstrap-started-at-ms",

@@ -21,10 +21,16 @@ const (
 	LabelBoundaryPair = prefix + "boundary-pair"
 	// LabelBoundaryRole is RoleWorkload or RoleSupervisor: both Pods.
 	LabelBoundaryRole = prefix + "boundary-role"
+	// LabelCreate is CreatePending on a Sandbox whose create has not been answered yet, and is not there on any other. It is ours,
+	// beside those of contract 4.3: what a create that died left behind is found by it.
+	LabelCreate = prefix + "sandbox-create"
 )
 
 // ManagedByOpenShell is the value of LabelManagedBy.
 const ManagedByOpenShell = "openshell"
+
+// CreatePending is the value of LabelCreate.
+const CreatePending = "pending"
 
 // Values of LabelBoundaryRole.
 const (

@@ -7,8 +7,10 @@
 //	s, err := g.Await(ctx, sandboxID)               // until a confirmed supervisor is connected
 //	out, err := s.Run(ctx, []string{"/tool", "echo", "hi"}, nil)
 //
-// Invariants: a session opens only with a token that an exchange gave for the same sandbox, once each;
-// a sandbox has one session, the newest.
+// NewWithDesk leaves the tokens to the caller, as the reference gateway has its own.
 //
-// Callers: tests.
+// Invariants: a session opens only with a token that the Desk admits, which that of New does once for each that
+// it gave, and for the same sandbox; a sandbox has one session, the newest.
+//
+// Callers: tests, and package gateway.
 package gatewayside

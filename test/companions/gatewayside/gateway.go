@@ -2,7 +2,6 @@ package gatewayside
 
 import (
 	"context"
-	"crypto/rand"
 	"strings"
 	"sync"
 
@@ -19,19 +18,39 @@ import (
 // a gRPC status, refuses the exchange.
 type Authenticate func(ctx context.Context, bearer secret.Value, sandboxID string) error
 
+// Desk says who gets a token and what a token opens. Its errors are gRPC statuses.
+type Desk interface {
+	// Exchange judges a projected token and issues one for a session with the sandbox.
+	Exchange(ctx context.Context, bearer secret.Value, sandboxID string) (token string, err error)
+	// Admit says whose session a token opens.
+	Admit(ctx context.Context, token secret.Value) (Admission, error)
+}
+
+// Admission is a session that may begin.
+type Admission struct {
+	SandboxID string
+	// Changed, if not nil, is called when the session has begun, when its supervisor has confirmed a runtime
+	// or tells that the main process ended, and, with over, when it has ended. The calls are in order.
+	Changed func(s *Session, over bool)
+}
+
 // Gateway serves the supervisors' side of a gateway.
 type Gateway struct {
-	authenticate Authenticate
+	desk Desk
 
 	mu       sync.Mutex
-	tokens   map[string]string // issued and not yet used -> sandbox id
 	sessions map[string]*Session
 	changed  chan struct{} // closed at the next change of sessions or of one's confirmation
 }
 
-// New makes a Gateway.
+// New makes a Gateway whose tokens are random and open one session each.
 func New(authenticate Authenticate) *Gateway {
-	return &Gateway{authenticate: authenticate, tokens: map[string]string{}, sessions: map[string]*Session{}, changed: make(chan struct{})}
+	return NewWithDesk(&once{authenticate: authenticate, issued: map[string]string{}})
+}
+
+// NewWithDesk makes a Gateway with tokens of the caller's own.
+func NewWithDesk(desk Desk) *Gateway {
+	return &Gateway{desk: desk, sessions: map[string]*Session{}, changed: make(chan struct{})}
 }
 
 // ServerOption returns what the server needs that a Gateway is registered on. It fits no other service.
@@ -71,13 +90,10 @@ func (g *Gateway) issue(ctx context.Context, req session.IssueRequest) (*session
 	if req.SandboxID == "" {
 		return nil, status.Error(codes.PermissionDenied, "sandbox_id: empty")
 	}
-	if err := g.authenticate(ctx, secret.New([]byte(bearer)), req.SandboxID); err != nil {
+	token, err := g.desk.Exchange(ctx, secret.New([]byte(bearer)), req.SandboxID)
+	if err != nil {
 		return nil, err
 	}
-	token := rand.Text()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.tokens[token] = req.SandboxID
 	return &session.Issued{Token: token}, nil
 }
 
@@ -86,32 +102,49 @@ func (g *Gateway) serve(stream grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	g.mu.Lock()
-	sandbox, known := g.tokens[token]
-	delete(g.tokens, token)
-	g.mu.Unlock()
-	if !known {
-		return status.Error(codes.Unauthenticated, "session token: not issued, or used before")
+	admission, err := g.desk.Admit(stream.Context(), secret.New([]byte(token)))
+	if err != nil {
+		return err
 	}
-	s := newSession(stream, g.change)
+	tell := func(*Session, bool) {}
+	if admission.Changed != nil {
+		tell = admission.Changed
+	}
+	var s *Session
+	s = newSession(stream, func() {
+		g.change()
+		tell(s, false)
+	})
 	if err := s.send(session.Down{Op: session.Welcome}); err != nil {
 		return err
 	}
 	g.mu.Lock()
-	g.sessions[sandbox] = s
+	g.sessions[admission.SandboxID] = s
 	g.mu.Unlock()
 	g.change()
+	tell(s, false)
 	defer func() {
 		// Who sees that it is over must not be given it again.
 		g.mu.Lock()
-		if g.sessions[sandbox] == s {
-			delete(g.sessions, sandbox)
+		if g.sessions[admission.SandboxID] == s {
+			delete(g.sessions, admission.SandboxID)
 		}
 		g.mu.Unlock()
 		s.finish()
 		g.change()
+		tell(s, true)
 	}()
 	return s.receive()
+}
+
+// Drop ends the sandbox's session, if there is one; its supervisor sees UNAVAILABLE.
+func (g *Gateway) Drop(sandboxID string) {
+	g.mu.Lock()
+	s := g.sessions[sandboxID]
+	g.mu.Unlock()
+	if s != nil {
+		s.Drop()
+	}
 }
 
 func (g *Gateway) change() {

@@ -30,6 +30,12 @@ func serve(t *testing.T) (*gatewayside.Gateway, *grpc.ClientConn) {
 		}
 		return status.Error(codes.PermissionDenied, "no")
 	})
+	return g, dial(t, g)
+}
+
+// dial serves g and connects to it.
+func dial(t *testing.T, g *gatewayside.Gateway) *grpc.ClientConn {
+	t.Helper()
 	server := grpc.NewServer(gatewayside.ServerOption()...)
 	g.Register(server)
 	l := companionstest.Listen(t, companionstest.Address())
@@ -44,7 +50,7 @@ func serve(t *testing.T) (*gatewayside.Gateway, *grpc.ClientConn) {
 		server.Stop()
 		<-served
 	})
-	return g, cc
+	return cc
 }
 
 func with(ctx context.Context, authorization string) context.Context {
@@ -131,5 +137,69 @@ func TestTokenOpensOneSession(t *testing.T) {
 	stop(errors.New("enough"))
 	if _, err := g.Await(short, "a"); err == nil {
 		t.Error("a session that is over is given")
+	}
+}
+
+// desk admits one token and keeps what it is told of sessions.
+type desk struct{ told chan string }
+
+func (d desk) Exchange(context.Context, secret.Value, string) (string, error) { return "mine", nil }
+
+func (d desk) Admit(_ context.Context, token secret.Value) (gatewayside.Admission, error) {
+	if !token.Equal(secret.New([]byte("mine"))) {
+		return gatewayside.Admission{}, status.Error(codes.Unauthenticated, "not mine")
+	}
+	return gatewayside.Admission{SandboxID: "a", Changed: func(s *gatewayside.Session, over bool) {
+		switch {
+		case over:
+			d.told <- "over"
+		case s.MainExit() != nil:
+			d.told <- "exited"
+		case s.Confirmation() != nil:
+			d.told <- "confirmed"
+		default:
+			d.told <- "begun"
+		}
+	}}, nil
+}
+
+// TestDesk: tokens of the caller's own open as many sessions as it likes, it is told of each in order, and it can end them.
+func TestDesk(t *testing.T) {
+	t.Parallel()
+	d := desk{told: make(chan string, 16)}
+	g := gatewayside.NewWithDesk(d)
+	cc := dial(t, g)
+	ctx := companionstest.Limit(t)
+	if issued, err := session.Issue(with(ctx, "Bearer x"), cc, session.IssueRequest{SandboxID: "a"}); err != nil || issued.Token != "mine" {
+		t.Errorf("%q, %v", issued.Token, err)
+	}
+	if _, err := open(ctx, cc, "yours"); status.Code(err) != codes.Unauthenticated {
+		t.Error(err)
+	}
+	for range 2 {
+		client, err := open(ctx, cc, "mine")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []session.Up{
+			{Event: session.Confirmed, Confirmation: &boundary.Confirmation{}}, {Event: session.MainExited, Exit: &boundary.Exit{Code: 1}},
+		} {
+			if err := client.Send(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, want := range []string{"begun", "confirmed", "exited"} {
+			if got := <-d.told; got != want {
+				t.Errorf("told %q, want %q", got, want)
+			}
+		}
+		g.Drop("a")
+		g.Drop("nobody")
+		if _, err := client.Receive(); status.Code(err) != codes.Unavailable {
+			t.Errorf("dropped, and received %v", err)
+		}
+		if got := <-d.told; got != "over" {
+			t.Errorf("told %q", got)
+		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/portcullis-mesh/portcullis/test/companions/boundary"
 	"github.com/portcullis-mesh/portcullis/test/companions/session"
@@ -23,6 +25,8 @@ type Session struct {
 	stream  grpc.ServerStream
 	changed func()
 	over    chan struct{}
+	dropped chan struct{}
+	drop    func() // closes dropped, once
 
 	sending sync.Mutex
 
@@ -36,9 +40,12 @@ type Session struct {
 }
 
 func newSession(stream grpc.ServerStream, changed func()) *Session {
-	return &Session{
-		stream: stream, changed: changed, over: make(chan struct{}), open: map[string]*Process{}, mainExited: make(chan struct{}),
+	s := &Session{
+		stream: stream, changed: changed, over: make(chan struct{}), dropped: make(chan struct{}), open: map[string]*Process{},
+		mainExited: make(chan struct{}),
 	}
+	s.drop = sync.OnceFunc(func() { close(s.dropped) })
+	return s
 }
 
 // Confirmation returns what the runtime measured, nil before it was confirmed.
@@ -78,15 +85,43 @@ func (s *Session) send(m session.Down) error {
 	return s.stream.SendMsg(&m)
 }
 
+// Drop ends the session.
+func (s *Session) Drop() { s.drop() }
+
+// MainExit returns how the main process ended, nil while it runs as far as is known.
+func (s *Session) MainExit() *boundary.Exit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mainExit
+}
+
 // receive takes messages until the session ends.
 func (s *Session) receive() error {
-	for {
-		var m session.Up
-		if err := s.stream.RecvMsg(&m); err != nil {
-			return err
+	messages, failed := make(chan session.Up), make(chan error, 1)
+	go func() {
+		for {
+			var m session.Up
+			if err := s.stream.RecvMsg(&m); err != nil { // at the latest when the stream's handler has returned
+				failed <- err
+				return
+			}
+			select {
+			case messages <- m:
+			case <-s.dropped:
+				return
+			}
 		}
-		if s.take(m) {
-			s.changed()
+	}()
+	for {
+		select {
+		case m := <-messages:
+			if s.take(m) {
+				s.changed()
+			}
+		case err := <-failed:
+			return err
+		case <-s.dropped:
+			return status.Error(codes.Unavailable, "the gateway ended the session")
 		}
 	}
 }

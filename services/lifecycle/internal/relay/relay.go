@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/portcullis-mesh/portcullis/proto/contract"
+	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 )
 
 // Relay passes calls on. Make it with New.
@@ -146,3 +147,10 @@ func own(md metadata.MD) metadata.MD {
 }
 
 var connectionKeys = map[string]bool{"content-type": true, "user-agent": true, "te": true, "host": true, "connection": true}
+
+// Unary reports whether the method has one answer, so that a call of it ends by itself: a stop waits for those, and for no
+// others.
+func Unary(fullMethod string) bool {
+	_, method, _ := strings.Cut(strings.TrimPrefix(fullMethod, "/"), "/")
+	return relayed(fullMethod) && slices.ContainsFunc(computev1.ComputeDriver_ServiceDesc.Methods, func(m grpc.MethodDesc) bool { return m.MethodName == method })
+}

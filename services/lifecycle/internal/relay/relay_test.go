@@ -19,6 +19,7 @@ import (
 
 	"github.com/portcullis-mesh/portcullis/proto/contract"
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/relay"
 )
 
 func TestAnswerComesThrough(t *testing.T) {
@@ -273,6 +274,21 @@ func TestLifecycleIsAwayAndComesBack(t *testing.T) {
 		}
 		if status.Code(err) != codes.Unavailable || ctx.Err() != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+func TestUnary(t *testing.T) {
+	for method, want := range map[string]bool{
+		contract.OpenShell.FullMethod("CreateSandbox"):  true,
+		contract.Ryno.FullMethod("StopSandbox"):         true,
+		contract.OpenShell.FullMethod("WatchSandboxes"): false,
+		contract.OpenShell.FullMethod("NextYear"):       false,
+		"/another.Service/CreateSandbox":                false,
+		"":                                              false,
+	} {
+		if got := relay.Unary(method); got != want {
+			t.Errorf("%q: %t", method, got)
 		}
 	}
 }

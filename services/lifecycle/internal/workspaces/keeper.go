@@ -26,6 +26,12 @@ type List interface {
 	Check(namespace string) allowlist.Answer
 }
 
+// How long, and how often, the allocator is waited for (contract 7.15).
+const (
+	AllocationWait = 30 * time.Second
+	AllocationPoll = 100 * time.Millisecond
+)
+
 // Settings are what a Keeper goes by.
 type Settings struct {
 	// Scheme maps workspaces to namespaces.
@@ -38,7 +44,7 @@ type Settings struct {
 	SSHIngress driverconf.ManagedSSHIngress
 	// SCC applies in managed mode.
 	SCC SCC
-	// AllocationWait bounds the wait for the allocator, AllocationPoll is how often it looks. Contract 7.15: 30 s and 100 ms.
+	// AllocationWait bounds the wait for the allocator, AllocationPoll is how often it looks.
 	AllocationWait, AllocationPoll time.Duration
 }
 
@@ -95,6 +101,37 @@ func (k *Keeper) Ensure(ctx context.Context, name string) (Place, error) {
 	}
 }
 
+// Enter finds the namespace of a sandbox that exists, for a new run: it must be there to stay, and in operator mode on the list.
+// Nothing is made. The errors are as those of Ensure.
+func (k *Keeper) Enter(ctx context.Context, namespace string) (Place, error) {
+	if k.settings.Scheme.Mode == driverconf.ModeOperator {
+		return k.listed(ctx, namespace)
+	}
+	return k.existing(ctx, namespace)
+}
+
+// Still asks the list once more about a place that Ensure or Enter gave, right before it is used; nil outside of operator mode.
+func (k *Keeper) Still(place Place) error {
+	if k.settings.Scheme.Mode != driverconf.ModeOperator {
+		return nil
+	}
+	answer := k.list.Check(place.Namespace)
+	if !answer.Allowed() {
+		return &Refusal{Decision: answer.Decision()}
+	}
+	return sameAsListed(answer, place)
+}
+
+// sameAsListed refuses a namespace that was made anew under a name on the list. A list of names alone has no uids to compare.
+func sameAsListed(answer allowlist.Answer, place Place) error {
+	if answer.UID == "" || answer.UID == string(place.UID) {
+		return nil
+	}
+	return &Refusal{Decision: verdict.Refuse(verdict.NamespaceReplaced, stepRead, fmt.Sprintf(
+		"namespace %s has uid %s, and the allowlist names one of uid %s: it was deleted and made again, and the list has not followed yet",
+		place.Namespace, place.UID, answer.UID)).WithAllowlist(answer.Evidence())}
+}
+
 // listed asks the list before and after the namespace is read: what left the list meanwhile must not slip through, and the
 // namespace that is there must be the one that was listed.
 func (k *Keeper) listed(ctx context.Context, namespace string) (Place, error) {
@@ -109,10 +146,8 @@ func (k *Keeper) listed(ctx context.Context, namespace string) (Place, error) {
 	if !answer.Allowed() {
 		return Place{}, &Refusal{Decision: answer.Decision()}
 	}
-	if answer.UID != "" && answer.UID != string(place.UID) {
-		return Place{}, &Refusal{Decision: verdict.Refuse(verdict.NamespaceReplaced, stepRead, fmt.Sprintf(
-			"namespace %s has uid %s, and the allowlist names %s of uid %s: it was deleted and made again, and the list has not followed yet",
-			namespace, place.UID, namespace, answer.UID)).WithAllowlist(answer.Evidence())}
+	if err := sameAsListed(answer, place); err != nil {
+		return Place{}, err
 	}
 	place.Allowlist = answer.Evidence()
 	return place, nil

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/material"
+	"github.com/portcullis-mesh/portcullis/shared/mainprocess"
 )
 
 // The two variables of a trace. Comparing leaves them out: a repeated call has another trace.
@@ -20,8 +21,8 @@ const (
 const admittedBackend = "openshell-sandbox"
 
 // environment is the supervisor's environment (contract 7.6), in a fixed order.
-func (r *Renderer) environment(s *Sandbox, main MainProcess) ([]corev1.EnvVar, error) {
-	spec, err := EncodeMainProcess(main)
+func (r *Renderer) environment(s *Sandbox, main mainprocess.Process) ([]corev1.EnvVar, error) {
+	spec, err := mainprocess.Encode(main)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/companion"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/material"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/mainprocess"
 )
 
 func wantError(t *testing.T, err error, names string) {
@@ -183,7 +184,7 @@ func TestTheLargestThatIsTaken(t *testing.T) {
 	w.settings.ImagePullSecrets = slices.Repeat([]string{"a"}, 10_000)
 	w.sandbox.LogLevel = strings.Repeat("~", 256)
 	w.sandbox.UID = types.UID(strings.Repeat("u", 128))
-	w.sandbox.MainProcess = `{"version":1,"command":["a"],"tty":true}` + strings.Repeat(" ", companion.MaxMainProcess-40)
+	w.sandbox.MainProcess = `{"version":1,"command":["a"],"tty":true}` + strings.Repeat(" ", mainprocess.MaxBytes-40)
 	contents := sandboxFiles()
 	contents[material.FileBoundary] = make([]byte, corev1.MaxSecretSize-len(contents[material.FileCertificate])-len(contents[material.FileKey]))
 	r := w.renderer(t)

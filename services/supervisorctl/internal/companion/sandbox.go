@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/portcullis-mesh/portcullis/shared/mainprocess"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
@@ -32,7 +33,7 @@ type Sandbox struct {
 	// User and Group are the numeric identity of both Pods. Contract 9.4 has them from 1 to 4294967294; the API server takes
 	// none above 2147483647, so neither is it here.
 	User, Group uint32
-	// MainProcess is what EncodeMainProcess made (contract 7.6).
+	// MainProcess is what mainprocess.Encode made (contract 7.6).
 	MainProcess string
 	// LogLevel goes to the supervisor; empty leaves the choice to it. At most 256 printable characters.
 	LogLevel string
@@ -90,7 +91,7 @@ func (s *Sandbox) check(scheme workspace.Scheme) error {
 			problem(id.field, "is %d, and Kubernetes runs no container but with one from 1 to %d", id.value, maxID)
 		}
 	}
-	if _, err := DecodeMainProcess(s.MainProcess); err != nil {
+	if _, err := mainprocess.Decode(s.MainProcess); err != nil {
 		problem("main process", "%w", err)
 	}
 	if len(s.LogLevel) > maxLogLevel || !printable(s.LogLevel) {

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/material"
+	"github.com/portcullis-mesh/portcullis/shared/mainprocess"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
@@ -29,7 +30,7 @@ func (r *Renderer) SupervisorPod(s Sandbox) (*corev1.Pod, error) {
 	if err := s.check(r.scheme); err != nil {
 		return nil, fmt.Errorf("rendering the supervisor Pod: %w", err)
 	}
-	main, err := DecodeMainProcess(s.MainProcess)
+	main, err := mainprocess.Decode(s.MainProcess)
 	if err != nil {
 		return nil, fmt.Errorf("rendering the supervisor Pod: main process: %w", err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/companion"
+	"github.com/portcullis-mesh/portcullis/shared/mainprocess"
 )
 
 func TestTokenSeconds(t *testing.T) {
@@ -72,7 +72,7 @@ func expanded(text string, variables map[string]string) string {
 func TestNothingIsExpanded(t *testing.T) {
 	for _, tricky := range []string{"$(OPENSHELL_ENDPOINT)", "$$(OPENSHELL_ENDPOINT)", "$$", "$", "a$b$", "$$$", "$(", "$(A)$(OPENSHELL_SANDBOX_ID)$"} {
 		w := base(t)
-		spec, err := companion.EncodeMainProcess(companion.MainProcess{Command: []string{"/bin/echo", tricky}})
+		spec, err := mainprocess.Encode(mainprocess.Process{Command: []string{"/bin/echo", tricky}})
 		if err != nil {
 			t.Fatal(err)
 		}

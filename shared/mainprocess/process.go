@@ -1,4 +1,4 @@
-package companion
+package mainprocess
 
 import (
 	"bytes"
@@ -12,17 +12,17 @@ import (
 	"unicode/utf8"
 )
 
-// MaxMainProcess is how many bytes the text of a main process may have: Linux starts no process with a longer variable than
+// MaxBytes is how many bytes the text of a main process may have: Linux starts no process with a longer variable than
 // 128 KiB, and the name takes some.
-const MaxMainProcess = 120 << 10
+const MaxBytes = 120 << 10
 
 const (
-	mainProcessVersion = 1
-	base64Prefix       = "base64url:"
+	currentVersion = 1
+	base64Prefix   = "base64url:"
 )
 
-// MainProcess is what the supervisor starts in the workload.
-type MainProcess struct {
+// Process is what the supervisor starts in the workload.
+type Process struct {
 	// Command is exec's; its first element is not empty. No command at all is a login shell on a terminal.
 	Command []string
 	// TTY asks for a terminal.
@@ -31,23 +31,23 @@ type MainProcess struct {
 	AwaitAttachment bool
 }
 
-// mainProcessJSON is the supervisor's form. The last field is written only when it is true, because older supervisors do
+// form is the supervisor's form. The last field is written only when it is true, because older supervisors do
 // not know it.
-type mainProcessJSON struct {
+type form struct {
 	Version         int      `json:"version"`
 	Command         []string `json:"command"`
 	TTY             bool     `json:"tty"`
 	AwaitAttachment bool     `json:"await_main_process_attachment,omitempty"`
 }
 
-func (m MainProcess) orShell() MainProcess {
+func (m Process) orShell() Process {
 	if len(m.Command) == 0 {
-		return MainProcess{Command: []string{"/bin/bash", "-l"}, TTY: true}
+		return Process{Command: []string{"/bin/bash", "-l"}, TTY: true, AwaitAttachment: m.AwaitAttachment}
 	}
 	return m
 }
 
-func (m MainProcess) check() error {
+func (m Process) check() error {
 	if m.Command[0] == "" {
 		return errors.New("the first element of the command must not be empty")
 	}
@@ -59,9 +59,9 @@ func (m MainProcess) check() error {
 	return nil
 }
 
-// EncodeMainProcess makes the value of OPENSHELL_MAIN_PROCESS_SPEC and of the annotation that keeps it for restarts
+// Encode makes the value of OPENSHELL_MAIN_PROCESS_SPEC and of the annotation that keeps it for restarts
 // (contract 4.4, 7.6). The command is in no error: it may hold what its caller wants kept.
-func EncodeMainProcess(m MainProcess) (string, error) {
+func Encode(m Process) (string, error) {
 	m = m.orShell()
 	if err := m.check(); err != nil {
 		return "", err
@@ -69,54 +69,54 @@ func EncodeMainProcess(m MainProcess) (string, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(mainProcessJSON{mainProcessVersion, m.Command, m.TTY, m.AwaitAttachment}); err != nil {
+	if err := encoder.Encode(form{currentVersion, m.Command, m.TTY, m.AwaitAttachment}); err != nil {
 		return "", errors.New("the command cannot be written as JSON")
 	}
 	spec := strings.TrimSuffix(text.String(), "\n")
-	if len(spec) > MaxMainProcess {
-		return "", fmt.Errorf("the command needs %d bytes, and at most %d can be passed to the supervisor", len(spec), MaxMainProcess)
+	if len(spec) > MaxBytes {
+		return "", fmt.Errorf("the command needs %d bytes, and at most %d can be passed to the supervisor", len(spec), MaxBytes)
 	}
 	return spec, nil
 }
 
-// DecodeMainProcess reads such a value as the supervisor does, in either of its forms: the JSON itself, or "base64url:" and
+// Decode reads such a value as the supervisor does, in either of its forms: the JSON itself, or "base64url:" and
 // its unpadded encoding. It is stricter in one thing: a field that it does not know is an error, since it would be lost.
 // An empty command is a login shell, as when it is written; an empty text is an error.
-func DecodeMainProcess(spec string) (MainProcess, error) {
+func Decode(spec string) (Process, error) {
 	if spec == "" {
-		return MainProcess{}, errors.New("is missing")
+		return Process{}, errors.New("is missing")
 	}
-	if len(spec) > base64.RawURLEncoding.EncodedLen(MaxMainProcess)+len(base64Prefix) {
-		return MainProcess{}, fmt.Errorf("is longer than the %d bytes that can be passed to the supervisor", MaxMainProcess)
+	if len(spec) > base64.RawURLEncoding.EncodedLen(MaxBytes)+len(base64Prefix) {
+		return Process{}, fmt.Errorf("is longer than the %d bytes that can be passed to the supervisor", MaxBytes)
 	}
 	text := []byte(spec)
 	if encoded, found := strings.CutPrefix(spec, base64Prefix); found {
 		decoded, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
 		if err != nil || strings.ContainsAny(encoded, "\r\n") { // the decoder of the library skips line breaks
-			return MainProcess{}, errors.New("is not base64url without padding behind its prefix")
+			return Process{}, errors.New("is not base64url without padding behind its prefix")
 		}
 		text = decoded
 	}
-	if len(text) > MaxMainProcess {
-		return MainProcess{}, fmt.Errorf("is longer than the %d bytes that can be passed to the supervisor", MaxMainProcess)
+	if len(text) > MaxBytes {
+		return Process{}, fmt.Errorf("is longer than the %d bytes that can be passed to the supervisor", MaxBytes)
 	}
-	m, err := parseMainProcess(text)
+	m, err := parse(text)
 	if err != nil {
-		return MainProcess{}, err
+		return Process{}, err
 	}
 	m = m.orShell()
 	return m, m.check()
 }
 
-// parseMainProcess looks the names up in a map, because encoding/json would take them in any case, and the supervisor does
+// parse looks the names up in a map, because encoding/json would take them in any case, and the supervisor does
 // not.
-func parseMainProcess(text []byte) (MainProcess, error) {
+func parse(text []byte) (Process, error) {
 	var fields map[string]json.RawMessage
 	if !utf8.Valid(text) || json.Unmarshal(text, &fields) != nil || fields == nil {
-		return MainProcess{}, errors.New("is not a JSON object")
+		return Process{}, errors.New("is not a JSON object")
 	}
 	var version int
-	var m MainProcess
+	var m Process
 	for _, f := range []struct {
 		name     string
 		optional bool
@@ -132,16 +132,16 @@ func parseMainProcess(text []byte) (MainProcess, error) {
 		switch {
 		case !found && f.optional:
 		case !found:
-			return MainProcess{}, fmt.Errorf("has no %s", f.name)
+			return Process{}, fmt.Errorf("has no %s", f.name)
 		case holdsNull(raw) || json.Unmarshal(raw, f.into) != nil:
-			return MainProcess{}, fmt.Errorf("has a %s of the wrong type", f.name)
+			return Process{}, fmt.Errorf("has a %s of the wrong type", f.name)
 		}
 	}
 	if len(fields) > 0 {
-		return MainProcess{}, fmt.Errorf("has a field %.40q that is not known", slices.Sorted(maps.Keys(fields))[0])
+		return Process{}, fmt.Errorf("has a field %.40q that is not known", slices.Sorted(maps.Keys(fields))[0])
 	}
-	if version != mainProcessVersion {
-		return MainProcess{}, fmt.Errorf("has version %d, and only %d is known", version, mainProcessVersion)
+	if version != currentVersion {
+		return Process{}, fmt.Errorf("has version %d, and only %d is known", version, currentVersion)
 	}
 	return m, nil
 }

@@ -1,4 +1,4 @@
-package companion_test
+package mainprocess_test
 
 import (
 	"encoding/base64"
@@ -7,38 +7,38 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/companion"
+	"github.com/portcullis-mesh/portcullis/shared/mainprocess"
 )
 
-func TestEncodeMainProcess(t *testing.T) {
+func TestEncode(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		m    companion.MainProcess
+		m    mainprocess.Process
 		want string
 	}{
-		{"a command", companion.MainProcess{Command: []string{"/bin/run", "a b", ""}}, `{"version":1,"command":["/bin/run","a b",""],"tty":false}`},
-		{"a terminal", companion.MainProcess{Command: []string{"sh"}, TTY: true}, `{"version":1,"command":["sh"],"tty":true}`},
-		{"no command", companion.MainProcess{}, `{"version":1,"command":["/bin/bash","-l"],"tty":true}`},
-		{"no command, but the rest", companion.MainProcess{Command: []string{}, AwaitAttachment: true}, `{"version":1,"command":["/bin/bash","-l"],"tty":true}`},
-		{"waiting", companion.MainProcess{Command: []string{"sh"}, AwaitAttachment: true}, `{"version":1,"command":["sh"],"tty":false,"await_main_process_attachment":true}`},
-		{"signs of HTML", companion.MainProcess{Command: []string{"<&>"}}, `{"version":1,"command":["<&>"],"tty":false}`},
-		{"another alphabet", companion.MainProcess{Command: []string{"größe"}}, `{"version":1,"command":["größe"],"tty":false}`},
+		{"a command", mainprocess.Process{Command: []string{"/bin/run", "a b", ""}}, `{"version":1,"command":["/bin/run","a b",""],"tty":false}`},
+		{"a terminal", mainprocess.Process{Command: []string{"sh"}, TTY: true}, `{"version":1,"command":["sh"],"tty":true}`},
+		{"no command", mainprocess.Process{}, `{"version":1,"command":["/bin/bash","-l"],"tty":true}`},
+		{"no command, but the rest", mainprocess.Process{Command: []string{}, AwaitAttachment: true}, `{"version":1,"command":["/bin/bash","-l"],"tty":true,"await_main_process_attachment":true}`},
+		{"waiting", mainprocess.Process{Command: []string{"sh"}, AwaitAttachment: true}, `{"version":1,"command":["sh"],"tty":false,"await_main_process_attachment":true}`},
+		{"signs of HTML", mainprocess.Process{Command: []string{"<&>"}}, `{"version":1,"command":["<&>"],"tty":false}`},
+		{"another alphabet", mainprocess.Process{Command: []string{"größe"}}, `{"version":1,"command":["größe"],"tty":false}`},
 	} {
-		got, err := companion.EncodeMainProcess(c.m)
+		got, err := mainprocess.Encode(c.m)
 		if err != nil || got != c.want {
 			t.Errorf("%s: %s, %v; want %s", c.name, got, err, c.want)
 		}
 	}
 	for name, command := range map[string][]string{
-		"an empty program": {""}, "a NUL": {"a", "b\x00c"}, "no UTF-8": {"a\xff"}, "too much": {strings.Repeat("a", companion.MaxMainProcess)},
+		"an empty program": {""}, "a NUL": {"a", "b\x00c"}, "no UTF-8": {"a\xff"}, "too much": {strings.Repeat("a", mainprocess.MaxBytes)},
 	} {
-		if got, err := companion.EncodeMainProcess(companion.MainProcess{Command: command}); err == nil || got != "" {
+		if got, err := mainprocess.Encode(mainprocess.Process{Command: command}); err == nil || got != "" {
 			t.Errorf("%s is taken", name)
 		}
 	}
 }
 
-func TestDecodeMainProcess(t *testing.T) {
+func TestDecode(t *testing.T) {
 	const valid = `{"version":1,"command":["/bin/run"],"tty":true}`
 	for _, c := range []struct{ name, spec, problem string }{
 		{"valid", valid, ""},
@@ -70,45 +70,45 @@ func TestDecodeMainProcess(t *testing.T) {
 		{"another case", `{"version":1,"Command":["a"],"tty":false}`, "has no command"},
 		{"another field", `{"version":1,"command":["a"],"tty":false,"user":"root"}`, `field "user"`},
 		{"no UTF-8", "{\"version\":1,\"command\":[\"\xff\"],\"tty\":false}", "not a JSON object"},
-		{"too long", `{"version":1,"command":["a"],"tty":false}` + strings.Repeat(" ", companion.MaxMainProcess), "longer"},
-		{"far too long", strings.Repeat(" ", 2*companion.MaxMainProcess), "longer"},
+		{"too long", `{"version":1,"command":["a"],"tty":false}` + strings.Repeat(" ", mainprocess.MaxBytes), "longer"},
+		{"far too long", strings.Repeat(" ", 2*mainprocess.MaxBytes), "longer"},
 	} {
-		got, err := companion.DecodeMainProcess(c.spec)
+		got, err := mainprocess.Decode(c.spec)
 		switch {
-		case c.problem == "" && (err != nil || !reflect.DeepEqual(got, companion.MainProcess{Command: []string{"/bin/run"}, TTY: true})):
+		case c.problem == "" && (err != nil || !reflect.DeepEqual(got, mainprocess.Process{Command: []string{"/bin/run"}, TTY: true})):
 			t.Errorf("%s: %+v, %v", c.name, got, err)
 		case c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)):
 			t.Errorf("%s: error %v, want %q", c.name, err, c.problem)
 		}
 	}
-	got, err := companion.DecodeMainProcess(`{"version":1,"command":[],"tty":false}`)
-	if err != nil || !reflect.DeepEqual(got, companion.MainProcess{Command: []string{"/bin/bash", "-l"}, TTY: true}) {
+	got, err := mainprocess.Decode(`{"version":1,"command":[],"tty":false}`)
+	if err != nil || !reflect.DeepEqual(got, mainprocess.Process{Command: []string{"/bin/bash", "-l"}, TTY: true}) {
 		t.Errorf("no command: %+v, %v", got, err)
 	}
 }
 
-// FuzzDecodeMainProcess: what is taken comes back the same, and is what encoding/json reads as well.
-func FuzzDecodeMainProcess(f *testing.F) {
+// FuzzDecode: what is taken comes back the same, and is what encoding/json reads as well.
+func FuzzDecode(f *testing.F) {
 	f.Add(`{"version":1,"command":["/bin/run","--all"],"tty":false}`)
 	f.Add(`{"version":1,"command":["a"],"tty":true,"await_main_process_attachment":true}`)
 	f.Add("base64url:eyJ2ZXJzaW9uIjoxLCJjb21tYW5kIjpbIi9iaW4vcnVuIl0sInR0eSI6dHJ1ZX0")
 	f.Add(`{"version":1,"command":[],"tty":false}`)
 	f.Fuzz(func(t *testing.T, spec string) {
-		m, err := companion.DecodeMainProcess(spec)
+		m, err := mainprocess.Decode(spec)
 		if err != nil {
 			return
 		}
 		if len(m.Command) == 0 || m.Command[0] == "" {
 			t.Fatalf("%q has no program", spec)
 		}
-		again, err := companion.EncodeMainProcess(m)
+		again, err := mainprocess.Encode(m)
 		if err != nil {
-			if len(spec) > companion.MaxMainProcess/6 {
+			if len(spec) > mainprocess.MaxBytes/6 {
 				return // writing it anew may make it longer
 			}
 			t.Fatalf("%q was read and cannot be written: %v", spec, err)
 		}
-		back, err := companion.DecodeMainProcess(again)
+		back, err := mainprocess.Decode(again)
 		if err != nil || !reflect.DeepEqual(back, m) {
 			t.Fatalf("%q became %q: %v", spec, again, err)
 		}

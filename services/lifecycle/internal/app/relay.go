@@ -1,0 +1,124 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"google.golang.org/grpc"
+
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/relay"
+	"github.com/portcullis-mesh/portcullis/shared/command"
+	"github.com/portcullis-mesh/portcullis/shared/daemon"
+	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
+	"github.com/portcullis-mesh/portcullis/shared/telemetry"
+	"github.com/portcullis-mesh/portcullis/shared/udsock"
+)
+
+// RelayName is the relay's name, in the mesh and in the settings: it is a process of its own, beside the gateway, and must not be
+// taken for lifecycle.
+const RelayName = "relay"
+
+// RelayOwn is the table [portcullis.relay].
+type RelayOwn struct {
+	daemon.Config
+	// LifecycleAddress is "host:port" of lifecycle's relay_listen_address, usually of a Service.
+	LifecycleAddress string `toml:"lifecycle_address"`
+}
+
+// Validate reports every problem with its key.
+func (o *RelayOwn) Validate(report func(key, problem string)) {
+	o.Config.Validate(report)
+	if host, port, err := net.SplitHostPort(o.LifecycleAddress); err != nil || host == "" || port == "" {
+		report("lifecycle_address", "is not host:port; name the Service of the lifecycle Deployment and the port of its relay_listen_address")
+	}
+}
+
+// RelaySettings are what the relay reads beside the stock table, of which it needs the socket alone.
+type RelaySettings struct {
+	Own  RelayOwn
+	Mesh meshrpc.Config
+}
+
+// Sections implements command.Settings.
+func (s *RelaySettings) Sections() map[string]driverconf.Section {
+	return map[string]driverconf.Section{RelayName: &s.Own, meshrpc.Section: &s.Mesh}
+}
+
+// Process implements command.Settings.
+func (s *RelaySettings) Process() daemon.Config { return s.Own.Config }
+
+func relayDaemon() command.Daemon[*RelaySettings] {
+	return command.Daemon[*RelaySettings]{
+		Name:  RelayName,
+		Short: "Serve the private socket beside the gateway and pass its calls on to a lifecycle that runs elsewhere",
+		Settings: func() *RelaySettings {
+			s := &RelaySettings{Own: RelayOwn{Config: daemon.DefaultConfig()}, Mesh: meshrpc.DefaultConfig()}
+			s.Mesh.MaxMessageBytes = maxMessageBytes
+			return s
+		},
+		Validate: func(cfg *driverconf.Config, _ *RelaySettings, report driverconf.Report) { validateSocket(cfg, report) },
+		Wire:     wireRelay,
+	}
+}
+
+func wireRelay(ctx context.Context, p *command.Parts[*RelaySettings]) error {
+	mesh, err := meshrpc.New(p.Settings.Mesh, meshrpc.Deps{
+		Daemon: RelayName, Log: telemetry.Component(p.Log, meshrpc.Section), Registerer: p.Registry, TracerProvider: p.Tracing.Provider(),
+	})
+	if err != nil {
+		return err
+	}
+	target := p.Settings.Own.LifecycleAddress
+	conn, err := mesh.NewClient(meshrpc.Target{Daemon: Name, Address: target})
+	if err != nil {
+		return err
+	}
+	passing, err := relay.New(conn, target)
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	if err := p.Checks.AddReadiness(meshrpc.Section, mesh.Ready); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	log := telemetry.Component(p.Log, "grpc")
+	server := grpc.NewServer(append(append(daemon.RelayOptions(log, p.Checks, relay.Unary), socketOptions()...), passing.ServerOptions()...)...)
+	daemon.RegisterHealth(server, p.Checks)
+	p.Group.Add(meshrpc.Section, mesh.Run)
+	p.Group.Add("connection", func(ctx context.Context) error {
+		<-ctx.Done()
+		return conn.Close()
+	})
+	if err := serveSocket(ctx, p, server); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	return nil
+}
+
+// serveSocket adds the private socket with a server on it.
+func serveSocket[S command.Settings](ctx context.Context, p *command.Parts[S], server *grpc.Server) error {
+	log := telemetry.Component(p.Log, "socket")
+	path := p.Config.Kubernetes.SocketPath
+	listener, err := udsock.Listen(ctx, path, udsock.Options{Log: log, Registerer: p.Registry})
+	if err != nil {
+		return err
+	}
+	if err := p.Checks.AddReadiness("socket", listener.Check); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	log.Info().Str(telemetry.KeyAddress, path).Msg("serving the driver")
+	p.Group.Add("driver", func(ctx context.Context) error {
+		return daemon.ServeGRPC(ctx, server, listener, p.Drain(), log)
+	})
+	return nil
+}
+
+// socketOptions bound what the gateway may send over the socket.
+func socketOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.Creds(udsock.Credentials()),
+		grpc.MaxRecvMsgSize(maxMessageBytes),
+		grpc.MaxConcurrentStreams(maxStreams),
+	}
+}

@@ -1,0 +1,125 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/cluster"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/observe"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/workspaces"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+)
+
+// call is one RPC, as it stands in logs and metrics.
+type call string
+
+const (
+	callCapabilities    call = "GetCapabilities"
+	callAuthenticate    call = "AuthenticateSandbox"
+	callValidate        call = "ValidateSandboxCreate"
+	callCreate          call = "CreateSandbox"
+	callStart           call = "StartSandbox"
+	callStop            call = "StopSandbox"
+	callDelete          call = "DeleteSandbox"
+	callGet             call = "GetSandbox"
+	callList            call = "ListSandboxes"
+	callWatch           call = "WatchSandboxes"
+	callEnsureWorkspace call = "EnsureWorkspace"
+	callDeleteWorkspace call = "DeleteWorkspace"
+)
+
+// refusal is a verdict on its way through errors.
+type refusal struct{ decision verdict.Decision }
+
+func (r *refusal) Error() string { return r.decision.Explain() }
+
+func refuse(reason verdict.Reason, step, format string, args ...any) error {
+	return &refusal{decision: verdict.Refuse(reason, step, fmt.Sprintf(format, args...))}
+}
+
+// refuseSaying is refuse with the explanation for the caller too.
+func refuseSaying(reason verdict.Reason, step, format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	return &refusal{decision: verdict.Refuse(reason, step, text).WithMessage(text)}
+}
+
+// granted is nil for a grant, and the refusal otherwise.
+func granted(decision verdict.Decision) error {
+	if decision.Granted() {
+		return nil
+	}
+	return &refusal{decision: decision}
+}
+
+// decisionOf makes a verdict of any error of the parts. What is not known for what it is refuses as such.
+func decisionOf(err error, step string) verdict.Decision {
+	if r := new(refusal); errors.As(err, &r) {
+		return r.decision
+	}
+	if r := new(workspaces.Refusal); errors.As(err, &r) {
+		return r.Decision
+	}
+	for _, known := range []struct {
+		is     error
+		reason verdict.Reason
+	}{
+		{observe.ErrAbsent, verdict.SandboxAbsent},
+		{observe.ErrAmbiguous, verdict.SandboxAmbiguous},
+		{observe.ErrNotServed, verdict.SandboxUnserved},
+		{observe.ErrBehind, verdict.WatchBehind},
+		{observe.ErrStale, verdict.ViewNotCurrent},
+		{observe.ErrStopped, verdict.ViewNotCurrent},
+		{cluster.ErrExists, verdict.SandboxExists},
+		{cluster.ErrNotServed, verdict.SandboxUnserved},
+		{cluster.ErrUnsettled, verdict.SandboxUnsettled},
+		{cluster.ErrRefused, verdict.SandboxRefused},
+		{context.Canceled, verdict.CallEnded},
+		{context.DeadlineExceeded, verdict.CallEnded},
+	} {
+		if errors.Is(err, known.is) {
+			return verdict.Refuse(known.reason, step, err.Error())
+		}
+	}
+	return verdict.Refuse(verdict.SandboxUnsettled, step, err.Error())
+}
+
+// remote makes a verdict of another daemon's answer. One without a verdict did not come from its handler.
+func remote(err error, unreachable verdict.Reason, step string) error {
+	if decision, ok := verdict.FromError(err); ok {
+		return &refusal{decision: decision}
+	}
+	switch s := status.Convert(err); s.Code() {
+	case codes.Canceled, codes.DeadlineExceeded:
+		return refuse(verdict.CallEnded, step, "%s", s.Message())
+	default:
+		return refuse(unreachable, step, "%s: %s", s.Code(), s.Message())
+	}
+}
+
+// codeOf is the code that a refusal has in a call (contract 2.7). Within a class, "no" or "could not find out", a call may have a
+// code of its own; the class is the verdict's and is never changed.
+func codeOf(in call, d verdict.Decision) codes.Code {
+	code := d.Code()
+	switch in {
+	case callCreate, callStart:
+		// The gateway passes only FAILED_PRECONDITION on with its text, and a namespace that may not be used is one (contract 5.3).
+		if code == codes.PermissionDenied || in == callCreate && code == codes.NotFound {
+			return codes.FailedPrecondition
+		}
+	case callGet, callList, callWatch, callDelete:
+		// A backend error is INTERNAL. A stream that is to be opened again says so, and so does a view that is not complete.
+		if code == codes.Unavailable && d.Reason != verdict.WatchBehind && d.Reason != verdict.ViewNotCurrent {
+			return codes.Internal
+		}
+	case callEnsureWorkspace, callDeleteWorkspace:
+		if code == codes.Unavailable && d.Reason == verdict.WorkspaceUnreadable {
+			return codes.Internal
+		}
+	case callCapabilities, callAuthenticate, callValidate, callStop:
+	}
+	return code
+}

@@ -1,0 +1,288 @@
+package driver
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/cluster"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/identity"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/inventory"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/request"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/template"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/workspaces"
+	"github.com/portcullis-mesh/portcullis/shared/runtimeid"
+	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+	"github.com/portcullis-mesh/portcullis/shared/workspace"
+)
+
+// ValidateSandboxCreate judges a request without making anything (contract 2.6): its fields, and what of the cluster a create would
+// refuse it for before it makes something.
+func (d *Driver) ValidateSandboxCreate(ctx context.Context, in *computev1.ValidateSandboxCreateRequest) (*computev1.ValidateSandboxCreateResponse, error) {
+	ctx, cancel := limit(ctx, d.settings.CreateTimeout.Std())
+	defer cancel()
+	if err := d.validate(ctx, in.GetSandbox()); err != nil {
+		return nil, d.conclude(ctx, callValidate, in.GetSandbox().GetId(), err)
+	}
+	return &computev1.ValidateSandboxCreateResponse{}, nil
+}
+
+func (d *Driver) validate(ctx context.Context, in *computev1.DriverSandbox) error {
+	sandbox, decision := d.deps.Requests.Validate(in)
+	if err := granted(decision); err != nil {
+		return err
+	}
+	spec := sandbox.Spec()
+	if err := d.offersGPU(ctx, &spec); err != nil {
+		return err
+	}
+	namespace := identity.Read(nil)
+	if identity.NeedsNamespace(d.kubernetes) {
+		// In managed mode it may not exist yet; then it has no annotations either.
+		annotations, err := d.deps.Cluster.NamespaceAnnotations(ctx, spec.Namespace)
+		if namespace = identity.Read(annotations); err != nil {
+			namespace = identity.Unread(err)
+		}
+	}
+	who, decision := identity.Resolve(d.kubernetes, namespace)
+	if err := granted(decision); err != nil {
+		return err
+	}
+	generation, err := newGeneration()
+	if err != nil {
+		return err
+	}
+	_, err = d.attachments(sandbox, template.Run{Identity: who, Generation: generation})
+	return err
+}
+
+// CreateSandbox makes a sandbox (contract 7.2), or nothing.
+func (d *Driver) CreateSandbox(ctx context.Context, in *computev1.CreateSandboxRequest) (*computev1.CreateSandboxResponse, error) {
+	ctx, cancel := limit(ctx, d.settings.CreateTimeout.Std())
+	defer cancel()
+	id := in.GetSandbox().GetId()
+	text, err := d.create(ctx, in.GetSandbox())
+	if err != nil {
+		return nil, d.conclude(ctx, callCreate, id, err)
+	}
+	return &computev1.CreateSandboxResponse{RuntimeIdentity: text}, nil
+}
+
+func (d *Driver) create(ctx context.Context, in *computev1.DriverSandbox) (string, error) {
+	sandbox, decision := d.deps.Requests.Create(in)
+	if err := granted(decision); err != nil {
+		return "", err
+	}
+	spec := sandbox.Spec()
+	leave, err := d.gates.enter(ctx, spec.ID)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	if err := d.unused(ctx, spec.ID); err != nil {
+		return "", err
+	}
+	place, run, err := d.prepare(ctx, sandbox, &spec)
+	if err != nil {
+		return "", err
+	}
+	made, err := d.make(ctx, sandbox, run, place)
+	if err != nil {
+		return "", err
+	}
+	text, err := d.provision(ctx, in, &spec, run, made)
+	if err != nil {
+		d.undo(ctx, spec.ID, made, err)
+		return "", err
+	}
+	return text, nil
+}
+
+// unused refuses an id that a Sandbox has already, under whatever name: the companions of both would be the same.
+func (d *Driver) unused(ctx context.Context, id string) error {
+	defer d.step(callCreate, "find")()
+	found, err := d.deps.Finder.Find(ctx, id)
+	if err != nil {
+		return fmt.Errorf("look for a sandbox with id %s: %w", id, err)
+	}
+	if len(found) > 0 {
+		return refuse(verdict.SandboxExists, "sandbox.unused", "Sandbox %s/%s has the id", found[0].Namespace, found[0].Name)
+	}
+	return nil
+}
+
+// prepare finds out everything that a sandbox rests on. In managed mode it makes the namespace, which stays.
+func (d *Driver) prepare(ctx context.Context, sandbox request.Sandbox, spec *request.Spec) (workspaces.Place, template.Run, error) {
+	defer d.step(callCreate, "prepare")()
+	fail := func(err error) (workspaces.Place, template.Run, error) {
+		return workspaces.Place{}, template.Run{}, err
+	}
+	place, err := d.deps.Workspaces.Ensure(ctx, spec.Workspace)
+	if err != nil {
+		return fail(err)
+	}
+	if place.Namespace != spec.Namespace {
+		return fail(refuse(verdict.Unexplained, "workspace.place", "the workspace is in namespace %s and the request in %s: a defect of the driver", place.Namespace, spec.Namespace))
+	}
+	if err := d.offersGPU(ctx, spec); err != nil {
+		return fail(err)
+	}
+	who, decision := identity.Resolve(d.kubernetes, identity.Read(place.Annotations))
+	if err := granted(decision); err != nil {
+		return fail(err)
+	}
+	generation, err := newGeneration()
+	if err != nil {
+		return fail(err)
+	}
+	run := template.Run{
+		Identity: who, Generation: generation, StartedAt: d.now(), TraceParent: traceParent(ctx), NamespaceAnnotations: place.Annotations,
+	}
+	attached, err := d.attachments(sandbox, run)
+	if err != nil {
+		return fail(err)
+	}
+	record, err := d.admit(ctx, attached, spec.Workspace)
+	if err != nil {
+		return fail(err)
+	}
+	if len(record) > 0 {
+		if run.Attachments, err = record.Encode(); err != nil {
+			return fail(fmt.Errorf("write down what the sandbox is attached to: %w", err))
+		}
+	}
+	return place, run, nil
+}
+
+func (d *Driver) offersGPU(ctx context.Context, spec *request.Spec) error {
+	if !spec.GPU {
+		return nil
+	}
+	offered, err := d.deps.Cluster.OffersGPU(ctx)
+	return granted(request.JudgeGPU(offered, err))
+}
+
+// attachments names the objects that the workload Pod would be attached to.
+func (d *Driver) attachments(sandbox request.Sandbox, run template.Run) ([]inventory.Attachment, error) {
+	pod, err := d.deps.Templates.Pod(sandbox, run)
+	if err != nil {
+		return nil, refuse(verdict.Unexplained, "template.render", "the workload Pod cannot be rendered: %v", err)
+	}
+	spec := sandbox.Spec()
+	return d.inventory(pod, inventory.Own{
+		Namespace: spec.Namespace, ObjectName: spec.ObjectName, SandboxID: spec.ID, Generation: run.Generation,
+		PullSecrets: d.deps.Templates.PullSecretNames(spec.ID, run.Generation),
+	})
+}
+
+func (d *Driver) inventory(pod *corev1.PodTemplateSpec, own inventory.Own) ([]inventory.Attachment, error) {
+	attached, decision := d.deps.Inventory.Attachments(pod, own)
+	return attached, granted(decision)
+}
+
+// admit looks every attachment up and judges it (contract 11.5).
+func (d *Driver) admit(ctx context.Context, attached []inventory.Attachment, workspace string) (inventory.Record, error) {
+	record := make(inventory.Record, len(attached))
+	for _, a := range attached {
+		uid, decision := d.deps.Inventory.Judge(a, workspace, d.deps.Cluster.Look(ctx, a))
+		if err := granted(decision); err != nil {
+			return nil, err
+		}
+		record[a] = uid
+	}
+	return record, nil
+}
+
+// make makes the Sandbox, suspended and marked, if its place may still be used.
+func (d *Driver) make(ctx context.Context, sandbox request.Sandbox, run template.Run, place workspaces.Place) (cluster.Made, error) {
+	defer d.step(callCreate, "make")()
+	// What was read since the list was asked took time.
+	if err := d.deps.Workspaces.Still(place); err != nil {
+		return cluster.Made{}, err
+	}
+	made, err := d.deps.Cluster.Create(ctx, func(version sandboxapi.Version) (*unstructured.Unstructured, error) {
+		run.Version = version
+		object, err := d.deps.Templates.Sandbox(sandbox, run)
+		if err != nil {
+			return nil, refuse(verdict.Unexplained, "template.render", "the Sandbox cannot be rendered: %v", err)
+		}
+		labels := object.GetLabels()
+		labels[workspace.LabelCreate] = workspace.CreatePending
+		object.SetLabels(labels)
+		return object, nil
+	})
+	if errors.Is(err, cluster.ErrRefused) {
+		return made, refuseSaying(verdict.SandboxRefused, "sandbox.make", "%v", err)
+	}
+	return made, err
+}
+
+// provision has supervisorctl raise the companions, and takes the mark away: from here on the sandbox is the gateway's.
+func (d *Driver) provision(ctx context.Context, in *computev1.DriverSandbox, spec *request.Spec, run template.Run, made cluster.Made) (string, error) {
+	done := d.step(callCreate, "provision")
+	answered, err := d.deps.Companions.Provision(ctx, &supervisorv1.ProvisionRequest{
+		Sandbox:              d.reference(made.Namespace, made.Name, string(made.UID), spec.ID),
+		Run:                  &supervisorv1.Run{GenerationId: run.Generation},
+		LaunchAuthentication: in.GetSpec().GetLaunchAuthentication(),
+		RequestId:            requestID(ctx),
+	})
+	done()
+	if err != nil {
+		return "", remote(err, verdict.SupervisorctlUnreachable, "companions.provision")
+	}
+	text, err := identityOf(answered.GetIdentity(), made.Namespace, string(made.UID))
+	if err != nil {
+		return "", err
+	}
+	defer d.step(callCreate, "answer")()
+	if err := d.deps.Cluster.Answered(ctx, made); err != nil {
+		return "", fmt.Errorf("the sandbox stands, and it could not be recorded that it does: %w", err)
+	}
+	return text, nil
+}
+
+// undo deletes what a create made, whatever has become of its caller. What cannot be deleted now bears the mark, and Run finds it.
+func (d *Driver) undo(ctx context.Context, id string, made cluster.Made, cause error) {
+	defer d.step(callCreate, "undo")()
+	ctx, cancel := limit(context.WithoutCancel(ctx), undoLimit)
+	defer cancel()
+	log := d.log.With().Str(keySandboxID, id).Str(keyNamespace, made.Namespace).Str(keyName, made.Name).Str(keyUID, string(made.UID)).Logger()
+	if _, err := d.deps.Cluster.Delete(ctx, made.Version, made.Namespace, made.Name, made.UID); err != nil {
+		log.Error().Err(err).AnErr("cause", cause).Msg("a create failed, and its Sandbox could not be deleted; it is marked and will be")
+		return
+	}
+	log.Info().AnErr("cause", cause).Msg("a create failed, and its Sandbox is deleted")
+}
+
+func (d *Driver) reference(namespace, name, uid, id string) *supervisorv1.SandboxRef {
+	return &supervisorv1.SandboxRef{GatewayId: d.kubernetes.GatewayID, Namespace: namespace, Name: name, Uid: uid, SandboxId: id}
+}
+
+// identityOf is the text that the gateway stores; it must be about the object that was meant.
+func identityOf(i *supervisorv1.RuntimeIdentity, namespace, uid string) (string, error) {
+	if i.GetNamespace() != namespace || i.GetSandboxUid() != uid {
+		return "", refuse(verdict.Unexplained, "companions.identity", "supervisorctl answered for %s/%s, and %s/%s was meant", i.GetNamespace(), i.GetSandboxUid(), namespace, uid)
+	}
+	text, err := runtimeid.New(namespace, uid, i.GetSupervisorUid())
+	if err != nil {
+		return "", refuse(verdict.Unexplained, "companions.identity", "supervisorctl answered with an identity that is none: %v", err)
+	}
+	return text.String(), nil
+}
+
+// newGeneration is the generation of a create: 32 random bytes in hexadecimal (contract 7.2 step 8).
+func newGeneration() (string, error) {
+	b := make([]byte, 32)
+	if _, err := rand.Read(b); err != nil {
+		return "", fmt.Errorf("make a generation: %w", err)
+	}
+	return hex.EncodeToString(b), nil
+}

@@ -1,0 +1,161 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/snapshot"
+)
+
+// Watch tells send everything, as the package comment says, until ctx ends, send fails or the stream is reset; it returns why. It
+// waits until the view is complete. The messages are shared and must not be changed.
+//
+// It returns also while send is blocked, so that the one who called can end the stream and send with it; send is then not called again.
+func (o *Observer) Watch(ctx context.Context, send func(*computev1.WatchSandboxesEvent) error) error {
+	select {
+	case <-o.complete:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-o.stopped:
+		return ErrStopped
+	}
+	to := newCaller(o.cfg.Queue)
+	if err := o.join(to); err != nil {
+		return err
+	}
+	defer o.leave(to)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sent := make(chan error, 1)
+	go func() {
+		defer o.senders.Done()
+		sent <- o.deliver(ctx, to, send)
+	}()
+	select {
+	case err := <-sent:
+		return err
+	case <-to.broken:
+		return to.failed // not written any more
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// join takes a caller in, and a place among the senders.
+func (o *Observer) join(to *caller) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	select {
+	case <-o.stopped:
+		return ErrStopped
+	default:
+	}
+	o.senders.Add(1)
+	o.core.join(to)
+	return nil
+}
+
+func (o *Observer) leave(to *caller) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.core.leave(to)
+}
+
+// deliver sends what a caller is owed, as it comes.
+func (o *Observer) deliver(ctx context.Context, to *caller, send func(*computev1.WatchSandboxesEvent) error) error {
+	for {
+		o.mu.Lock()
+		m, failed := o.core.next(to), to.failed
+		o.mu.Unlock()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case failed != nil:
+			return failed
+		case m != nil:
+			if err := send(m); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-to.broken:
+		case <-to.wake:
+		}
+	}
+}
+
+// List gives all sandboxes, in the order of their ids, without asking the cluster. The error is ErrStale or ErrAmbiguous; there is
+// never a list that lacks a sandbox, other than those that cannot be read. What it gives is shared and must not be changed.
+func (o *Observer) List() ([]*computev1.DriverSandbox, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.core.stale(time.Now(), o.cfg.MaxAge.Std()); err != nil {
+		return nil, err
+	}
+	if ids := o.core.ambiguous(); len(ids) > 0 {
+		return nil, fmt.Errorf("%w: %s", ErrAmbiguous, strings.Join(ids[:min(len(ids), 8)], ", "))
+	}
+	all := make([]*computev1.DriverSandbox, 0, len(o.core.ids))
+	for _, id := range o.core.sorted() {
+		if state := o.core.ids[id].state(); state != nil {
+			all = append(all, state)
+		}
+	}
+	return all, nil
+}
+
+// Get gives one sandbox: from the view while that is current and has it, and else from a live look. The error is ErrAbsent only when
+// the live look has proven it; ErrAmbiguous, ErrUnreadable, or the finder's. What it gives is shared and must not be changed.
+func (o *Observer) Get(ctx context.Context, id string) (*computev1.DriverSandbox, error) {
+	o.mu.Lock()
+	e := o.core.ids[id]
+	state, many, stale := e.state(), e != nil && len(e.boxes) > 1, o.core.stale(time.Now(), o.cfg.MaxAge.Std())
+	o.mu.Unlock()
+	switch {
+	case stale != nil:
+	case many:
+		return nil, fmt.Errorf("%w: %s", ErrAmbiguous, id)
+	case state != nil:
+		return state, nil
+	}
+	return o.Look(ctx, id)
+}
+
+// Look is Get from a live look, whatever the view says: for whoever has just changed the sandbox. Its Pods are those of the view.
+func (o *Observer) Look(ctx context.Context, id string) (*computev1.DriverSandbox, error) {
+	found, err := o.finder.Find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%w: %s", ErrAbsent, id)
+	}
+	var readable []snapshot.Sandbox
+	var problem error
+	for i := range found {
+		s, err := snapshot.Read(&found[i], o.scheme)
+		switch {
+		case err != nil:
+			problem = err
+		case s.ID == id: // a server that took no notice of the selector proves nothing
+			readable = append(readable, s)
+		default:
+			problem = fmt.Errorf("the Sandbox %s/%s has the sandbox id %.64q", s.Namespace, s.Object, s.ID)
+		}
+	}
+	switch len(readable) {
+	case 0:
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, problem)
+	case 1:
+	default:
+		return nil, fmt.Errorf("%w: %s", ErrAmbiguous, id)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.core.render(&readable[0]), nil
+}

@@ -1,0 +1,82 @@
+package request
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+)
+
+const (
+	// maxProblems is how many are told; the rest are counted.
+	maxProblems = 20
+	// maxProblem is how long one of them may be, in bytes. The whole must fit into the header of an answer.
+	maxProblem = 300
+	// maxQuoted is how much of a caller's name is shown.
+	maxQuoted = 80
+)
+
+type problem struct {
+	reason     verdict.Reason
+	path, text string
+}
+
+// problems is everything that is wrong with one request, in the order in which it was found.
+type problems struct {
+	found []problem
+	more  int
+}
+
+func (p *problems) add(reason verdict.Reason, path, format string, args ...any) {
+	if len(p.found) == maxProblems {
+		p.more++
+		return
+	}
+	p.found = append(p.found, problem{reason, path, fmt.Sprintf(format, args...)})
+}
+
+func (p *problems) invalid(path, format string, args ...any) {
+	p.add(verdict.RequestInvalid, path, format, args...)
+}
+
+func (p *problems) reserved(path, format string, args ...any) {
+	p.add(verdict.RequestReserved, path, format, args...)
+}
+
+// decision is the refusal, and true when there is nothing to refuse. Its message is made for the caller of the gateway.
+func (p *problems) decision() (verdict.Decision, bool) {
+	if len(p.found) == 0 {
+		return verdict.Decision{}, true
+	}
+	texts := make([]string, 0, len(p.found)+1)
+	for _, one := range p.found {
+		texts = append(texts, cut(one.path+": "+one.text, maxProblem))
+	}
+	if p.more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more problems", p.more))
+	}
+	text := strings.Join(texts, "; ")
+	return verdict.Refuse(p.found[0].reason, cut(p.found[0].path, maxProblem), text).WithMessage(text), false
+}
+
+// at is the path of an entry of a map, with its key quoted on one line and cut short.
+func at(path, key string) string { return path + "[" + quote(key) + "]" }
+
+// item is the path of an element of a list.
+func item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// quote shows a name of the caller's in ASCII.
+func quote(s string) string {
+	if len(s) > maxQuoted {
+		return strconv.QuoteToASCII(s[:maxQuoted]) + "..."
+	}
+	return strconv.QuoteToASCII(s)
+}
+
+func cut(s string, limit int) string {
+	if len(s) > limit {
+		return strings.ToValidUTF8(s[:limit], "") + "..."
+	}
+	return s
+}
