@@ -26,7 +26,7 @@ const (
 	// SupervisorctlUnreachable: supervisorctl gave no answer.
 	SupervisorctlUnreachable Reason = "supervisorctl_unreachable"
 	// TokenauthUnreachable: tokenauth gave no answer.
-	TokenauthUnreachable Reason = "tokenauth_unreachable"
+	TokenauthUnreachable Reason = "tokenauth_unreachable" //nolint:gosec // the name of a reason, not a credential
 )
 
 // driverSpecs is never written to.

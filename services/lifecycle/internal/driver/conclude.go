@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -66,7 +67,7 @@ func (d *Driver) conclude(ctx context.Context, in call, sandboxID string, err er
 	}
 	decision := decisionOf(err, "driver")
 	code := codeOf(in, decision)
-	if ctx.Err() != nil && decision.Reason == verdict.CallEnded && context.Cause(ctx) == context.Canceled {
+	if ctx.Err() != nil && decision.Reason == verdict.CallEnded && errors.Is(context.Cause(ctx), context.Canceled) {
 		code = codes.Canceled // nobody is there to hear it
 	}
 	d.metrics.refusals.WithLabelValues(string(in), reasonLabel(decision), decision.Outcome().String()).Inc()

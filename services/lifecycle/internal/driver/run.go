@@ -47,7 +47,7 @@ func (d *Driver) start(ctx context.Context, in *computev1.StartSandboxRequest) (
 	if err != nil {
 		return "", err
 	}
-	if object.Namespace != expected.Namespace() || string(object.UID) != expected.SandboxUID() {
+	if object.Namespace != expected.Namespace() || object.UID != expected.SandboxUID() {
 		return "", refuse(verdict.ExpectedIdentity, "identity.same", "it names Sandbox %s in namespace %s, and the one with the id is %s in %s",
 			expected.SandboxUID(), expected.Namespace(), object.UID, object.Namespace)
 	}
@@ -63,7 +63,7 @@ func (d *Driver) start(ctx context.Context, in *computev1.StartSandboxRequest) (
 	}
 	defer d.step(callStart, "restart")()
 	answered, err := d.deps.Companions.Restart(ctx, &supervisorv1.RestartRequest{
-		Sandbox:                 d.reference(object.Namespace, object.Name, string(object.UID), in.GetSandboxId()),
+		Sandbox:                 d.reference(object.Namespace, object.Name, object.UID, in.GetSandboxId()),
 		Run:                     &supervisorv1.Run{GenerationId: in.GetGenerationId()},
 		LaunchAuthentication:    in.GetLaunchAuthentication(),
 		ExpectedRuntimeIdentity: in.GetExpectedRuntimeIdentity(),
@@ -72,7 +72,7 @@ func (d *Driver) start(ctx context.Context, in *computev1.StartSandboxRequest) (
 	if err != nil {
 		return "", remote(err, verdict.SupervisorctlUnreachable, "companions.restart")
 	}
-	return identityOf(answered.GetIdentity(), object.Namespace, string(object.UID))
+	return identityOf(answered.GetIdentity(), object.Namespace, object.UID)
 }
 
 // startable judges a start by its fields. Gateways recover a start with an empty bundle, and it must be refused before anything is
@@ -164,7 +164,7 @@ func (d *Driver) stop(ctx context.Context, id string) error {
 	}
 	defer d.step(callStop, "release")()
 	_, err = d.deps.Companions.Release(ctx, &supervisorv1.ReleaseRequest{
-		Sandbox: d.reference(object.Namespace, object.Name, string(object.UID), id), Run: &supervisorv1.Run{}, RequestId: requestID(ctx),
+		Sandbox: d.reference(object.Namespace, object.Name, object.UID, id), Run: &supervisorv1.Run{}, RequestId: requestID(ctx),
 	})
 	if err != nil {
 		return remote(err, verdict.SupervisorctlUnreachable, "companions.release")
@@ -217,7 +217,7 @@ func (d *Driver) delete(ctx context.Context, id string) (bool, error) {
 func (d *Driver) deleteOne(ctx context.Context, object *sandboxapi.Object, id string) (bool, error) {
 	done := d.step(callDelete, "remove")
 	_, err := d.deps.Companions.Remove(ctx, &supervisorv1.RemoveRequest{
-		Sandbox: d.reference(object.Namespace, object.Name, string(object.UID), id), Run: &supervisorv1.Run{}, RequestId: requestID(ctx),
+		Sandbox: d.reference(object.Namespace, object.Name, object.UID, id), Run: &supervisorv1.Run{}, RequestId: requestID(ctx),
 	})
 	done()
 	if err != nil {

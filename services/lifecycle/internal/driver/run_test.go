@@ -157,8 +157,10 @@ func TestDelete(t *testing.T) {
 		steps   []string
 	}{
 		"base": {func(*world) {}, true, codes.OK, []string{"find", removed, "delete " + uid, "pod gone"}},
-		"supervisorctl is away": {func(w *world) { w.faults[removed] = status.Error(codes.Unavailable, "refused") }, true, codes.OK,
-			[]string{"find", removed, "delete " + uid, "pod gone"}},
+		"supervisorctl is away": {
+			func(w *world) { w.faults[removed] = status.Error(codes.Unavailable, "refused") }, true, codes.OK,
+			[]string{"find", removed, "delete " + uid, "pod gone"},
+		},
 		"the Pod stays for long":    {func(w *world) { w.faults["pod gone"] = errAPI }, true, codes.OK, []string{"find", removed, "delete " + uid, "pod gone"}},
 		"it goes meanwhile":         {func(w *world) { w.before[removed] = func() { w.objects = nil } }, false, codes.OK, []string{"find", removed, "delete " + uid}},
 		"it cannot be deleted":      {func(w *world) { w.faults["delete "+uid] = errAPI }, false, codes.Internal, []string{"find", removed, "delete " + uid}},
