@@ -21,14 +21,15 @@ COMMIT ?= $(shell git describe --always --abbrev=40 --dirty 2>/dev/null || echo 
 TELEMETRY := github.com/portcullis-mesh/portcullis/shared/telemetry
 LDFLAGS := -s -w -X $(TELEMETRY).version=$(VERSION) -X $(TELEMETRY).commit=$(COMMIT)
 
-KUBE := go run ./test/cluster/cmd/kube
+CLUSTER := go run ./test/cluster/cmd/kube
 # What needs a node, and so root: the first shares one, the second starts its own.
 NODE := ./test/e2e/...
 NODE_LIFE := ./test/cluster/nodelife
 UNITS := $(addprefix ./,$(addsuffix /...,$(filter-out test,$(MODULES))))
 SYSTEM = $(shell go list ./test/... | grep -v -e /test/e2e -e /test/cluster/nodelife)
 # The cluster's kubeconfig is not for the tests: they find the cluster themselves.
-GOTEST := env -u KUBECONFIG go test -race -timeout 20m
+# `make check` vets all code, and nobody debugs a test binary of a run: leaving both away is a third of the time.
+GOTEST := env -u KUBECONFIG go test -race -vet=off -ldflags=-w -timeout 20m
 # The schedules once more, by the thousand: the race detector leaves time for a few hundred. Then with each planted fault,
 # which must be noticed, in the simulation and in the package's own schedules.
 SIMULATION := go test -timeout 20m ./test/sim && go test -timeout 20m -tags portcullis_mutants -run 'TestPlantedFaults|SchedulesNotice' ./test/sim ./shared/allowlist
@@ -39,6 +40,23 @@ UNCACHED := -count=1
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# The demo builds what it shows, with progress; itself it is built here. It goes by the variables KUBE, IMAGES and GATEWAY_HOST.
+DEMO := $(PORTCULLIS_CACHE)/demo/demo
+demo-program = @[ -x $(DEMO) ] || echo "building the demo (once)"; mkdir -p $(dir $(DEMO)); go build -buildvcs=false -o $(DEMO) ./test/demo/cmd/demo; exec $(DEMO)
+export KUBE IMAGES GATEWAY_HOST
+
+.PHONY: demo
+demo: ## Show everything on a real cluster, check it, and clean up. KUBE=current uses the current kubeconfig.
+	$(demo-program) run
+
+.PHONY: up
+up: ## Start a cluster with Portcullis and a sandbox in the background, and say how to look inside.
+	$(demo-program) up
+
+.PHONY: down
+down: ## Remove what up has started, and what a demo that was killed has left.
+	$(demo-program) down
+
 .PHONY: build
 build: ## Build the daemons into bin/.
 	@for d in $(DAEMONS); do \
@@ -48,23 +66,23 @@ build: ## Build the daemons into bin/.
 
 .PHONY: test
 test: compiler ## Run every test: what needs no root, then, as root, what needs a real node.
-	$(KUBE) build controlplane
+	$(CLUSTER) build controlplane
 	$(GOTEST) $(UNITS)
 	$(SIMULATION)
-	$(KUBE) run controlplane -- $(GOTEST) $(UNCACHED) $(SYSTEM)
+	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) $(SYSTEM)
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory test-node; \
 	else echo "NOT RUN: test/e2e needs a real node, and that needs root. Run 'sudo make test-node' for it."; fi
 
 .PHONY: test-crash
 test-crash: compiler ## Kill supervisorctl at each of its writes, and ask for fifty sandboxes at once; takes about five minutes.
-	$(KUBE) build controlplane
-	$(KUBE) run controlplane -- $(GOTEST) $(UNCACHED) -tags portcullis_long -run 'Crash|ManyAtOnce' -v ./test/supervisor
+	$(CLUSTER) build controlplane
+	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) -tags portcullis_long -run 'Crash|ManyAtOnce' -v ./test/supervisor
 
 .PHONY: test-node
 test-node: compiler ## Run the tests that need a real node (root).
-	$(KUBE) build node
-	$(KUBE) run node -- $(GOTEST) $(UNCACHED) $(NODE)
-	$(KUBE) down node
+	$(CLUSTER) build node
+	$(CLUSTER) run node -- $(GOTEST) $(UNCACHED) $(NODE)
+	$(CLUSTER) down node
 	$(GOTEST) $(UNCACHED) $(NODE_LIFE)
 
 .PHONY: check
@@ -112,19 +130,29 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s).
 
 .PHONY: bench-allowlist
 bench-allowlist: ## Measure the allowlist, from the label to the answer; prints tables, takes about five minutes.
-	$(KUBE) build controlplane
-	$(KUBE) run controlplane -- env -u KUBECONFIG go test -run '^$$' -bench 'Allowlist|LeaderKilled' -benchtime 1x -timeout 60m ./test/bench
+	$(CLUSTER) build controlplane
+	$(CLUSTER) run controlplane -- env -u KUBECONFIG go test -run '^$$' -bench 'Allowlist|LeaderKilled' -benchtime 1x -timeout 60m ./test/bench
 	go test -run '^$$' -bench 'Check' -benchmem ./shared/allowlist ./shared/allowkv
 
 .PHONY: bench-tokenauth
 bench-tokenauth: ## Measure token authentication beside bare API calls; prints tables, takes about five minutes.
-	$(KUBE) build controlplane
-	$(KUBE) run controlplane -- env -u KUBECONFIG go test -run '^$$' -bench Tokenauth -benchtime 1x -timeout 60m ./test/bench
+	$(CLUSTER) build controlplane
+	$(CLUSTER) run controlplane -- env -u KUBECONFIG go test -run '^$$' -bench Tokenauth -benchtime 1x -timeout 60m ./test/bench
+
+.PHONY: bench-supervisorctl
+bench-supervisorctl: ## Measure supervisorctl beside a bare client, and at rest; prints tables, takes about half an hour.
+	$(CLUSTER) build controlplane
+	$(CLUSTER) run controlplane -- env -u KUBECONFIG go test -run '^$$' -bench Supervisorctl -benchtime 1x -timeout 90m ./test/bench
+
+.PHONY: bench-lifecycle
+bench-lifecycle: ## Measure lifecycle beside a bare client, and with 5 000 sandboxes; prints tables, takes about ten minutes.
+	$(CLUSTER) build controlplane
+	$(CLUSTER) run controlplane -- env -u KUBECONFIG go test -run '^$$' -bench Lifecycle -benchtime 1x -timeout 60m ./test/bench
 
 .PHONY: clean
 clean: ## Stop the test clusters and remove what was built here; caches stay.
-	$(KUBE) down controlplane
-	@if [ "$$(id -u)" = 0 ]; then $(KUBE) down node; fi
+	$(CLUSTER) down controlplane
+	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) down node; fi
 	rm -rf bin
 
 # The race detector links with the C compiler.

@@ -10,7 +10,7 @@ const (
 	// FenceIngressOpen: a Pod with a workload's labels was reached at another port than the boundary's.
 	FenceIngressOpen Reason = "fence_ingress_open"
 
-	// ProbeNotRun: no probe has come to an end yet.
+	// ProbeNotRun: no probe of the namespace has come to an end yet.
 	ProbeNotRun Reason = "probe_not_run"
 	// ProbeUnreadable: the API server did not answer, or it is not known whether it did what the probe asked for.
 	ProbeUnreadable Reason = "probe_cluster_unreadable"
@@ -22,11 +22,11 @@ const (
 	ProbePodFailed Reason = "probe_pod_failed"
 	// ProbeReportInvalid: a canary left no report, or none of this probe.
 	ProbeReportInvalid Reason = "probe_report_invalid"
-	// ProbeTargetUnreached: the canary that may go everywhere did not reach a target, before or after.
+	// ProbeTargetUnreached: the canary that may go everywhere did not reach a target, before, during or after the tries.
 	ProbeTargetUnreached Reason = "probe_target_unreached"
 	// ProbeDoorUnreached: the supervisor canary did not get into the workload canary.
 	ProbeDoorUnreached Reason = "probe_door_unreached"
-	// ProbeUndecided: the tries neither reached a target nor were blocked often enough in a row.
+	// ProbeUndecided: the tries neither reached a target nor were blocked often enough in a row, or the fence changed meanwhile.
 	ProbeUndecided Reason = "probe_undecided"
 )
 
@@ -44,7 +44,7 @@ var probeSpecs = [...]Spec{
 	},
 	{
 		Reason: ProbeNotRun, Outcome: Unknown, Code: codes.Unavailable, Retryable: true,
-		Doc:     "No probe of the namespace has come to an end since the daemon started.",
+		Doc:     "No probe of the namespace has come to an end since the daemon started, or nobody probes the namespace.",
 		Message: sayNoProbeYet,
 	},
 	{
@@ -74,7 +74,7 @@ var probeSpecs = [...]Spec{
 	},
 	{
 		Reason: ProbeTargetUnreached, Outcome: Unknown, Code: codes.Unavailable, Retryable: true,
-		Doc:     "The canary with a supervisor's labels, which may go everywhere, did not reach a target before or after the workload's tries: that these were blocked proves nothing.",
+		Doc:     "The canary with a supervisor's labels, which may go everywhere, did not reach a target before, during or after the workload's tries: that these were blocked proves nothing.",
 		Message: sayNotProbed,
 	},
 	{
@@ -84,7 +84,7 @@ var probeSpecs = [...]Spec{
 	},
 	{
 		Reason: ProbeUndecided, Outcome: Unknown, Code: codes.Unavailable, Retryable: true,
-		Doc:     "The tries of a canary were neither let through nor blocked often enough in a row before the probe's time was over.",
+		Doc:     "The tries of a canary were neither let through nor blocked often enough in a row before the probe's time was over, or a policy was changed, made anew or deleted meanwhile.",
 		Message: sayNotProbed,
 	},
 }

@@ -140,7 +140,7 @@ func openDir(t *testing.T) string {
 	return dir
 }
 
-func noError(t *testing.T, err error) {
+func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

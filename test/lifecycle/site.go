@@ -39,6 +39,8 @@ type Site struct {
 	// source namespace of the others.
 	GatewayID, Label, Shared string
 	Mode                     string
+	// Gates stand between daemons and the API server, by daemon, where RaiseGated was asked for them.
+	Gates map[string]*Gate
 	// Faults interferes with the stand-in controller, Pods drives the Pods.
 	Faults *agentsandbox.Faults
 	Pods   *poddriver.Driver
@@ -47,12 +49,22 @@ type Site struct {
 	prefix    string
 	authority *credentials.Authority
 	epoch     uint64
+	runs      int
 }
 
 // Raise runs a mesh in one of the modes operator, shared and managed, with changes to its options.
 func Raise(t testing.TB, c *cluster.Cluster, dialect reconcile.Dialect, mode string, changes ...func(*mesh.Options)) *Site {
 	t.Helper()
+	return RaiseGated(t, c, dialect, mode, nil, changes...)
+}
+
+// RaiseGated is Raise with a Gate for each of some daemons.
+func RaiseGated(t testing.TB, c *cluster.Cluster, dialect reconcile.Dialect, mode string, daemons []string, changes ...func(*mesh.Options)) *Site {
+	t.Helper()
 	s := prepare(t, c, mode)
+	for _, daemon := range daemons {
+		s.Gates[daemon] = NewGate(t, c)
+	}
 	s.standIns(dialect)
 	s.run(changes)
 	s.connect()
@@ -66,7 +78,7 @@ func prepare(t testing.TB, c *cluster.Cluster, mode string) *Site {
 	short := hex.EncodeToString(b)
 	s := &Site{
 		Cluster: c, GatewayID: "gw-" + short, Label: "portcullis.test/" + short + "=allowed", Mode: mode, Faults: new(agentsandbox.Faults),
-		Shared: "lc-" + short + "-shared", t: t, prefix: "lc-" + short + "-",
+		Gates: map[string]*Gate{}, Shared: "lc-" + short + "-shared", t: t, prefix: "lc-" + short + "-",
 	}
 	var ring credentials.Ring
 	ring, err := ring.Rotated()
@@ -111,7 +123,43 @@ func (s *Site) run(changes []func(*mesh.Options)) {
 	s.t.Cleanup(s.end)
 	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
 	defer cancel()
-	s.must("start the mesh", s.Mesh.Start(ctx))
+	if len(s.Gates) == 0 {
+		s.must("start the mesh", s.Mesh.Start(ctx))
+		return
+	}
+	s.must("prepare the mesh", s.Mesh.Prepare(ctx))
+	for daemon, gate := range s.Gates {
+		s.must("lead "+daemon+" through a gate", redirect(filepath.Join(dir, daemon, "kubeconfig"), gate.proxy.Address(), gate.proxy.Authority()))
+	}
+	for _, daemon := range mesh.Daemons() {
+		if daemon != mesh.Nswatch || s.Mode == "operator" {
+			s.must("start "+daemon, s.Mesh.Run(ctx, daemon))
+		}
+	}
+}
+
+// Direct starts daemons that are behind a Gate again, without it.
+func (s *Site) Direct(daemons ...string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
+	defer cancel()
+	rc := s.Cluster.RESTConfig()
+	for _, daemon := range daemons {
+		s.must("stop "+daemon, s.Mesh.Process(daemon).Stop())
+		path := filepath.Join(filepath.Dir(s.Mesh.Settings(daemon)), "kubeconfig")
+		s.must("lead "+daemon+" past its gate", redirect(path, rc.Host, rc.CAData))
+		s.must("start "+daemon, s.Rerun(ctx, daemon))
+	}
+}
+
+// Rerun starts a daemon that has ended. What the one before it wrote is put aside: its addresses are in it.
+func (s *Site) Rerun(ctx context.Context, daemon string) error {
+	log := filepath.Join(filepath.Dir(s.Mesh.Settings(daemon)), daemon+".log")
+	s.runs++
+	if err := os.Rename(log, fmt.Sprintf("%s.%d", log, s.runs)); err != nil {
+		return fmt.Errorf("put the log of %s aside: %w", daemon, err)
+	}
+	return s.Mesh.Run(ctx, daemon)
 }
 
 func (s *Site) end() {
@@ -195,6 +243,18 @@ func (s *Site) Workspace(name string) string {
 	s.Namespace(name, nil)
 	s.SetLabel(name, true)
 	return name
+}
+
+// NamespaceOf is where the sandboxes of a workspace are.
+func (s *Site) NamespaceOf(workspace string) string {
+	switch s.Mode {
+	case "operator":
+		return workspace
+	case "managed":
+		return "openshell-" + s.GatewayID + "-" + workspace
+	default:
+		return s.Shared
+	}
 }
 
 // SetLabel puts the label of trusted namespaces on one, or takes it off.

@@ -55,7 +55,7 @@ type Options struct {
 	SupervisorImage, RuntimeImage, DefaultImage, Endpoint string
 	// Stock are further lines of the stock table, Allowlist those of [portcullis.allowlist], Extra those of a daemon's own table.
 	Stock, Allowlist []string
-	Extra map[string][]string
+	Extra            map[string][]string
 	// Log is told what is being done; nil tells nobody.
 	Log func(format string, args ...any)
 }

@@ -24,6 +24,7 @@ type Process struct {
 
 	command *exec.Cmd
 	ended   chan struct{}
+	begin   int64 // of what this process wrote, in a file that former ones wrote too
 	mu      sync.Mutex
 	err     error
 }
@@ -34,6 +35,9 @@ func spawn(dir, name, path string, args ...string) (*Process, error) {
 	log, err := os.OpenFile(p.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	if info, err := log.Stat(); err == nil {
+		p.begin = info.Size()
 	}
 	p.command = exec.Command(path, args...)
 	p.command.Stdout, p.command.Stderr, p.command.Dir = log, log, dir
@@ -148,9 +152,10 @@ func (p *Process) look(message, key string) (string, bool) {
 // Entries are the lines of the log that fit, as objects, in their order.
 func (p *Process) Entries(fits func(map[string]any) bool) []map[string]any {
 	text, err := os.ReadFile(p.LogFile)
-	if err != nil {
+	if err != nil || int64(len(text)) < p.begin {
 		return nil
 	}
+	text = text[p.begin:]
 	var entries []map[string]any
 	for line := range strings.Lines(string(text)) {
 		entry := map[string]any{}

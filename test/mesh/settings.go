@@ -61,7 +61,7 @@ func (m *Mesh) stock(b *strings.Builder) {
 	o := &m.options
 	fmt.Fprintf(b, "[openshell.drivers.kubernetes]\nworkspace_mode = %q\ngateway_id = %q\nnamespace = %q\nsocket_path = %q\n",
 		o.Mode, o.GatewayID, o.SandboxNamespace, m.Socket())
-	if m.operator() {
+	if m.operator() && o.Label != "" { // else Stock names a file
 		fmt.Fprintf(b, "operator_namespace_label = %q\n", o.Label)
 	}
 	fmt.Fprintf(b, "supervisor_image = %q\nsandbox_runtime_image = %q\ndefault_image = %q\ngrpc_endpoint = %q\n",

@@ -65,7 +65,7 @@ func (s *Site) Box(namespace string, changes ...func(*Draft)) *Box {
 // Make is Box for other goroutines.
 func (s *Site) Make(ctx context.Context, namespace string, changes ...func(*Draft)) (*Box, error) {
 	b := &Box{Namespace: namespace, ID: uuid(), Run: NewRun(1), site: s}
-	b.Name = "box-" + b.ID[:8]
+	b.Name = s.named(b)
 	draft := &Draft{Sandbox: s.sandbox(b), Pod: template(b)}
 	for _, change := range changes {
 		change(draft)
@@ -95,11 +95,11 @@ func (s *Site) sandbox(b *Box) *api.Sandbox {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: b.Namespace, Name: b.Name,
 			Labels: map[string]string{
-				"openshell.ai/managed-by": "openshell", "openshell.ai/sandbox-id": b.ID, "openshell.ai/sandbox-name": b.Name,
-				"openshell.ai/sandbox-workspace": b.Namespace, "openshell.ai/gateway-id": s.GatewayID,
+				"openshell.ai/managed-by": "openshell", "openshell.ai/sandbox-id": b.ID, "openshell.ai/sandbox-name": b.short(),
+				"openshell.ai/sandbox-workspace": s.workspace(b.Namespace), "openshell.ai/gateway-id": s.GatewayID,
 			},
 			Annotations: map[string]string{
-				"openshell.ai/sandbox-id": b.ID, "openshell.ai/sandbox-name": b.Name, "openshell.ai/sandbox-workspace": b.Namespace,
+				"openshell.ai/sandbox-id": b.ID, "openshell.ai/sandbox-name": b.short(), "openshell.ai/sandbox-workspace": s.workspace(b.Namespace),
 				"openshell.ai/sandbox-runtime-bootstrapping":           "true",
 				"openshell.ai/sandbox-runtime-bootstrap-started-at-ms": strconv.FormatInt(time.Now().UnixMilli(), 10),
 				"openshell.ai/sandbox-runtime-bootstrap-operation":     "create",

@@ -29,11 +29,12 @@ func (s *Site) Bundle(b *Box, run Run, changes ...func(Object)) []byte {
 	for _, c := range pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}) {
 		octets = append(octets, int(c))
 	}
-	expires := time.Now().Add(time.Hour).Unix()
+	issued := time.Now().Unix()
+	expires := issued + int64(time.Hour/time.Second)
 	token := func(typ, audience string) string {
 		claims := Object{
 			"iss": "openshell-gateway:" + s.GatewayID, "aud": audience, "sub": "spiffe://openshell/sandbox/" + b.ID, "sandbox_id": b.ID,
-			"runtime_generation": run.Generation, "auth_epoch": run.Epoch, "component": "openshell-supervisor", "exp": expires,
+			"runtime_generation": run.Generation, "auth_epoch": run.Epoch, "component": "openshell-supervisor", "iat": issued, "exp": expires,
 		}
 		signing := segment(Object{"alg": "EdDSA", "typ": typ, "kid": "key-1"}) + "." + segment(claims)
 		signed := signing + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(private, []byte(signing)))

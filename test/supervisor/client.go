@@ -107,3 +107,18 @@ func Insist(ctx context.Context, call func(context.Context) error) error {
 		}
 	}
 }
+
+// Await asks until there is nothing wrong, or ctx ends, and answers with what was wrong last.
+func Await(ctx context.Context, wrong func() error) error {
+	for {
+		err := wrong()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}

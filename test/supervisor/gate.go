@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 
@@ -20,6 +19,7 @@ type Gate struct {
 
 	mu     sync.Mutex
 	writes map[string][]Write // by namespace
+	uses   map[Use]int
 	holds  map[string]*Hold
 	killed chan struct{}
 	ended  <-chan struct{} // with the test
@@ -38,7 +38,7 @@ func (w Write) Took() bool { return w.Status >= 200 && w.Status < 300 }
 func newGate(t testing.TB, c *cluster.Cluster) *Gate {
 	t.Helper()
 	g := &Gate{
-		proxy: apiproxy.New(t, c), writes: map[string][]Write{}, holds: map[string]*Hold{}, killed: make(chan struct{}), ended: t.Context().Done(),
+		proxy: apiproxy.New(t, c), writes: map[string][]Write{}, uses: map[Use]int{}, holds: map[string]*Hold{}, killed: make(chan struct{}), ended: t.Context().Done(),
 	}
 	t.Cleanup(g.Open) // the proxy waits for what is held
 	g.proxy.Break(apiproxy.Every, g.pass)
@@ -61,6 +61,8 @@ type Hold struct {
 	// reached is closed when the write is held, late when it is to be passed on after all.
 	reached, late chan struct{}
 	deliver       sync.Once
+	// pauses chooses the write that goes on when late is closed; no other is held then.
+	pauses func(Write) bool
 }
 
 // Reached is closed when the write is held; with after, the API server has done it.
@@ -69,16 +71,26 @@ func (h *Hold) Reached() <-chan struct{} { return h.reached }
 // Held is the write that is held, once Reached is closed.
 func (h *Hold) Held() Write { return h.at }
 
-// Deliver passes the held write on, as a network may long after its sender has died. A Hold of the other kind has nothing to pass on.
+// Deliver passes the held write on: of a Stop as a network may long after its sender has died, of a Pause to who waits for it. After an
+// API server that has done it there is nothing to pass on.
 func (h *Hold) Deliver() { h.deliver.Do(func() { close(h.late) }) }
 
 // Stop holds the n-th write to a namespace from now on, before or after the API server does it, and loses every further one.
 func (g *Gate) Stop(namespace string, n int, after bool) *Hold {
+	return g.hold(namespace, &Hold{number: n, after: after})
+}
+
+func (g *Gate) hold(namespace string, h *Hold) *Hold {
+	h.reached, h.late = make(chan struct{}), make(chan struct{})
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	h := &Hold{number: n, after: after, reached: make(chan struct{}), late: make(chan struct{})}
 	g.holds[namespace] = h
 	return h
+}
+
+// Pause holds the first write to a namespace that is chosen until Deliver, while its sender waits for the answer, and no other.
+func (g *Gate) Pause(namespace string, chosen func(Write) bool) *Hold {
+	return g.hold(namespace, &Hold{number: 1, pauses: chosen})
 }
 
 // Open ends all Holds for those who write from now on. It is for after the end of the process that was held.
@@ -91,21 +103,35 @@ func (g *Gate) Open() {
 
 // pass is the proxy's Fault.
 func (g *Gate) pass(w http.ResponseWriter, r *http.Request, _ <-chan struct{}) bool {
-	namespace := namespaceOf(r.URL.Path)
-	if r.Method == http.MethodGet || namespace == "" {
-		return true
+	use := useOf(r)
+	namespace := use.Namespace
+	if r.Method == http.MethodGet || namespace == "" || use.Resource == "leases" { // which say nothing about a set
+		g.proxy.Pass(&answer{ResponseWriter: w, told: func(status int) { g.used(use, status) }}, r)
+		return false
 	}
 	index, hold, killed, first := g.count(namespace, Write{Method: r.Method, Path: r.URL.Path})
+	if hold != nil && hold.pauses != nil {
+		if first {
+			close(hold.reached)
+			select {
+			case <-hold.late:
+			case <-r.Context().Done():
+			case <-g.ended:
+			}
+		}
+		hold = nil
+	}
 	if hold == nil {
-		answer := &answer{ResponseWriter: w, status: http.StatusOK}
-		g.proxy.Pass(answer, r)
-		g.mu.Lock()
-		g.writes[namespace][index].Status = answer.status
-		g.mu.Unlock()
+		g.proxy.Pass(&answer{ResponseWriter: w, told: func(status int) {
+			g.used(use, status)
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.writes[namespace][index].Status = status
+		}}, r)
 		return false
 	}
 	if first {
-		g.hold(hold, r, killed)
+		g.keep(hold, r, killed)
 	}
 	select {
 	case <-killed:
@@ -114,8 +140,8 @@ func (g *Gate) pass(w http.ResponseWriter, r *http.Request, _ <-chan struct{}) b
 	panic(http.ErrAbortHandler)
 }
 
-// hold is what becomes of the one write that a Hold is for.
-func (g *Gate) hold(h *Hold, r *http.Request, killed <-chan struct{}) {
+// keep is what becomes of the one write that a Stop is for.
+func (g *Gate) keep(h *Hold, r *http.Request, killed <-chan struct{}) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // its sender died before it was sent
@@ -136,17 +162,20 @@ func (g *Gate) hold(h *Hold, r *http.Request, killed <-chan struct{}) {
 	}
 }
 
-// answer remembers the status.
+// answer tells the status when the answer begins, which for a watch is long before it ends. The proxy writes every header.
 type answer struct {
 	http.ResponseWriter
-	status int
+	told func(status int)
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (a *answer) WriteHeader(status int) {
-	a.status = status
+	a.told(status)
 	a.ResponseWriter.WriteHeader(status)
 }
+
+// Unwrap is for http.ResponseController: a watch is passed on as it comes.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // count enters a write and says whether it is to be held, and whether it is the first that is.
 func (g *Gate) count(namespace string, write Write) (index int, hold *Hold, killed <-chan struct{}, first bool) {
@@ -155,7 +184,7 @@ func (g *Gate) count(namespace string, write Write) (index int, hold *Hold, kill
 	index = len(g.writes[namespace])
 	g.writes[namespace] = append(g.writes[namespace], write)
 	h := g.holds[namespace]
-	if h == nil {
+	if h == nil || h.pauses != nil && !h.pauses(write) {
 		return index, nil, nil, false
 	}
 	if h.seen++; h.seen < h.number {
@@ -166,15 +195,4 @@ func (g *Gate) count(namespace string, write Write) (index int, hold *Hold, kill
 		h.at = write
 	}
 	return index, h, g.killed, first
-}
-
-// namespaceOf is the namespace that a path of the API is in; empty for leases, which say nothing about a set.
-func namespaceOf(path string) string {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	for i, part := range parts {
-		if part == "namespaces" && i+2 < len(parts) && parts[i+2] != "leases" {
-			return parts[i+1]
-		}
-	}
-	return ""
 }

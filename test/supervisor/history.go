@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
@@ -55,6 +56,8 @@ func (e Event) String() string {
 	return fmt.Sprintf("%d: %s/%s (%s) %s", e.Revision, e.Kind, e.Object.GetName(), e.Object.GetUID(), how)
 }
 
+func (e Event) key() string { return e.Kind + "/" + e.Object.GetName() }
+
 // History holds the events of all namespaces with a prefix. Safe for concurrent use.
 type History struct {
 	t         testing.TB
@@ -65,13 +68,16 @@ type History struct {
 	mu      sync.Mutex
 	events  map[string][]Event // by namespace
 	lawless map[string]bool
+	excused map[string]bool // namespace/kind/name
 	failed  error
 }
 
 // newHistory begins one, which ends with the test and judges every namespace then.
 func newHistory(t testing.TB, c *cluster.Cluster, dialect reconcile.Dialect, prefix string) *History {
 	t.Helper()
-	h := &History{t: t, cluster: c, resources: resources(dialect), prefix: prefix, events: map[string][]Event{}, lawless: map[string]bool{}}
+	h := &History{
+		t: t, cluster: c, resources: resources(dialect), prefix: prefix, events: map[string][]Event{}, lawless: map[string]bool{}, excused: map[string]bool{},
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	t.Cleanup(func() {
@@ -82,7 +88,7 @@ func newHistory(t testing.TB, c *cluster.Cluster, dialect reconcile.Dialect, pre
 		}
 		for namespace := range h.events {
 			if !h.lawless[namespace] {
-				judge(t, namespace, ordered(h.events[namespace]))
+				judge(t, namespace, ordered(h.events[namespace]), func(e Event) bool { return h.excused[namespace+"/"+e.key()] })
 			}
 		}
 	})
@@ -139,6 +145,14 @@ func (h *History) Lawless(namespace string) {
 	h.lawless[namespace] = true
 }
 
+// Excuse takes what becomes of one object, such as "pods/name", out of the judgement, because the test itself breaks the rules with it.
+// What is done to others while it is so still counts.
+func (h *History) Excuse(namespace, key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.excused[namespace+"/"+key] = true
+}
+
 // Events are those of a namespace up to now, in order.
 func (h *History) Events(namespace string) []Event {
 	h.t.Helper()
@@ -186,7 +200,7 @@ func ordered(events []Event) []Event {
 type State map[string]*unstructured.Unstructured
 
 func (s State) apply(e Event) {
-	key := e.Kind + "/" + e.Object.GetName()
+	key := e.key()
 	if e.Removed {
 		delete(s, key)
 		return
@@ -242,4 +256,9 @@ func (s State) Companions() []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// Objects is an administrator's client of a kind in a namespace.
+func (h *History) Objects(kind, namespace string) dynamic.ResourceInterface {
+	return h.cluster.Dynamic().Resource(h.resources[kind]).Namespace(namespace)
 }

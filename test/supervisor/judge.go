@@ -14,17 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// judge goes through what happened in a namespace and reports every breach of the order of contract 7.2 and 7.10.
-func judge(t testing.TB, namespace string, events []Event) {
+// judge goes through what happened in a namespace and reports every breach of the order of contract 7.2 and 7.10, but for events that are
+// excused.
+func judge(t testing.TB, namespace string, events []Event, excused func(Event) bool) {
 	t.Helper()
 	state := State{}
 	for _, e := range events {
-		before := state[e.Kind+"/"+e.Object.GetName()]
+		before := state[e.key()]
 		if before != nil && before.GetUID() != e.Object.GetUID() {
 			before = nil
 		}
 		state.apply(e)
-		if err := breach(state, before, e); err != nil {
+		if err := breach(state, before, e); err != nil && !excused(e) {
 			t.Errorf("namespace %s, %s: %v", namespace, e, err)
 		}
 	}
@@ -169,7 +170,11 @@ func secretBreach(state State, before *unstructured.Unstructured, e Event) error
 		}
 		return nil
 	}
-	if secret.Immutable == nil || !*secret.Immutable || secret.Type != corev1.SecretTypeOpaque || len(secret.OwnerReferences) != 1 {
+	kind, owners := corev1.SecretTypeOpaque, 1
+	if secret.Labels["openshell.ai/component"] == "image-pull" { // owned by both Pods (contract 7.1)
+		kind, owners = corev1.SecretTypeDockerConfigJson, 2
+	}
+	if secret.Immutable == nil || !*secret.Immutable || secret.Type != kind || len(secret.OwnerReferences) != owners {
 		return fmt.Errorf("immutable %v, type %s, owners %v", secret.Immutable, secret.Type, secret.OwnerReferences)
 	}
 	set, err := setOf(state, secret.Labels["openshell.ai/sandbox-id"])

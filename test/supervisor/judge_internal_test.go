@@ -125,24 +125,6 @@ func last(events []Event) (found error) {
 	return found
 }
 
-func TestNamespaceOf(t *testing.T) {
-	t.Parallel()
-	for path, want := range map[string]string{
-		"/api/v1/namespaces/a/pods":                                    "a",
-		"/api/v1/namespaces/a/pods/b":                                  "a",
-		"/apis/agents.x-k8s.io/v1beta1/namespaces/a/sandboxes/b":       "a",
-		"/apis/coordination.k8s.io/v1/namespaces/a/leases/b":           "",
-		"/api/v1/namespaces/a":                                         "",
-		"/apis/authentication.k8s.io/v1/tokenreviews":                  "",
-		"/apis/networking.k8s.io/v1/namespaces/a/networkpolicies":      "a",
-		"/apis/coordination.k8s.io/v1/namespaces/leases/leases/leases": "",
-	} {
-		if got := namespaceOf(path); got != want {
-			t.Errorf("%s is in %q, want %q", path, got, want)
-		}
-	}
-}
-
 // Secrets of two attempts do not verify each other.
 func TestLeafOfAnotherAttempt(t *testing.T) {
 	t.Parallel()

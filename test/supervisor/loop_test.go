@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
 	"github.com/portcullis-mesh/portcullis/test/agentsandbox/poddriver"
+	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/supervisor"
 )
@@ -75,23 +77,43 @@ var harms = map[string]func(t *testing.T, s *supervisor.Site, b *supervisor.Box)
 	"the supervisor Pod": func(t *testing.T, s *supervisor.Site, b *supervisor.Box) error {
 		return s.Cluster.Client().CoreV1().Pods(b.Namespace).Delete(t.Context(), b.SupervisorName(), metav1.DeleteOptions{})
 	},
+	// Without its role the workload is behind no fence, and without its selector the Service leads nowhere. A controller that works puts the
+	// role back.
+	"the workload's role": func(t *testing.T, s *supervisor.Site, b *supervisor.Box) error {
+		s.Faults.Fail(reconcile.PatchPod, errors.New("the controller may not write to Pods"))
+		t.Cleanup(func() { s.Faults.Fail(reconcile.PatchPod, nil) })
+		_, err := s.Cluster.Client().CoreV1().Pods(b.Namespace).Patch(t.Context(), b.Name, types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"openshell.ai/boundary-role":null}}}`), metav1.PatchOptions{})
+		return err
+	},
+	"the Service's selector": func(t *testing.T, s *supervisor.Site, b *supervisor.Box) error {
+		_, err := s.Cluster.Client().CoreV1().Services(b.Namespace).Patch(t.Context(), b.ServiceName(), types.MergePatchType,
+			[]byte(`{"spec":{"selector":{"openshell.ai/boundary-role":"other"}}}`), metav1.PatchOptions{})
+		return err
+	},
 	"the workload Pod": func(t *testing.T, s *supervisor.Site, b *supervisor.Box) error {
 		return s.Cluster.Client().CoreV1().Pods(b.Namespace).Delete(t.Context(), b.Name, metav1.DeleteOptions{})
 	},
 }
 
-// Somebody takes a part of a run away: the loop stops the run, and nothing of it is left.
+// Somebody takes a part of a run away, or makes another of it: the loop stops the run, and nothing of it is left.
 func TestRunLosesAPart(t *testing.T) {
 	t.Parallel()
 	s, client := started(t)
+	boxes := map[string]*supervisor.Box{} // each step at all of them, because most of the time is waited
+	for name := range harms {
+		b := s.Box(namespace(t, s))
+		s.History.Lawless(b.Namespace)
+		_, err := client.Provision(t.Context(), b, b.Run)
+		must(t, err)
+		boxes[name] = b
+	}
 	for name, harm := range harms {
+		awaitStatus(t, client, boxes[name], supervisorv1.Phase_PHASE_RUNNING, supervisorv1.Readiness_READINESS_READY)
+		must(t, harm(t, s, boxes[name]))
+	}
+	for name, b := range boxes {
 		t.Run(name, func(t *testing.T) {
-			b := s.Box(namespace(t, s))
-			s.History.Lawless(b.Namespace)
-			_, err := client.Provision(t.Context(), b, b.Run)
-			must(t, err)
-			awaitStatus(t, client, b, supervisorv1.Phase_PHASE_RUNNING, supervisorv1.Readiness_READINESS_READY)
-			must(t, harm(t, s, b))
 			cluster.Eventually(t, "the run is stopped", func(ctx context.Context) error { return stopped(ctx, s, b) })
 		})
 	}

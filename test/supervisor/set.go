@@ -88,6 +88,9 @@ func (s *set) wipe() {
 	}
 }
 
+// staged are what the supervisor's Secret has where the settings ask for it (contract 7.7).
+var staged = []string{"client-ca.crt", "client-tls.crt", "client-tls.key", "upstream-proxy-ca.pem"}
+
 // check reads both Secrets as the stock programs do and says what of them is not about these objects, or not of one making (contract
 // 7.7, 7.8, 13.3, 13.4).
 func (s *set) check(state State) error {
@@ -97,7 +100,8 @@ func (s *set) check(state State) error {
 	if keys := slices.Sorted(maps.Keys(s.own.Data)); !slices.Equal(keys, []string{"boundary.json", "tls.crt", "tls.key"}) {
 		return fmt.Errorf("the sandbox Secret has %v", keys)
 	}
-	if keys := slices.Sorted(maps.Keys(s.theirs.Data)); !slices.Equal(keys, []string{"auth.json", "proxy-ca.crt", "proxy-ca.key", "runtime-descriptor.json"}) {
+	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(s.theirs.Data)), func(key string) bool { return slices.Contains(staged, key) })
+	if !slices.Equal(keys, []string{"auth.json", "proxy-ca.crt", "proxy-ca.key", "runtime-descriptor.json"}) {
 		return fmt.Errorf("the supervisor Secret has %v", keys)
 	}
 	b, d, a, err := s.read()

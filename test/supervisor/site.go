@@ -25,6 +25,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
 	"github.com/portcullis-mesh/portcullis/test/apiproxy"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
+	"github.com/portcullis-mesh/portcullis/test/companions"
 	"github.com/portcullis-mesh/portcullis/test/program"
 )
 
@@ -56,14 +57,20 @@ type Site struct {
 	LogLevel string
 	// Enforced is sandbox_runtime.network_policy_enforced.
 	Enforced bool
+	// Images and Endpoint are what the Pods run and where their gateway is; nobody resolves them unless they are changed.
+	Images   companions.Images
+	Endpoint string
 	// Stock are further lines of the stock table, Bounds of [portcullis.supervisorctl], Reach of [portcullis.kubernetes].
 	Stock, Bounds, Reach []string
+	// Setup is what the Site was made with, and its settings say. A change of it takes no right away and gives none.
+	Setup
 
 	t      testing.TB
 	ca     *meshtest.CA
 	home   string
 	prefix string
 	made   atomic.Int64
+	shared string // the one namespace of shared mode
 
 	mu         sync.Mutex
 	namespaces []string
@@ -71,22 +78,56 @@ type Site struct {
 	guarded    []string
 }
 
-// New prepares a gateway whose controller speaks the dialect, and starts no daemon.
+// New prepares a gateway in operator mode whose controller speaks the dialect, and starts no daemon.
 func New(t testing.TB, c *cluster.Cluster, dialect reconcile.Dialect) *Site {
+	t.Helper()
+	return NewAs(t, c, dialect, Setup{Mode: Operator})
+}
+
+// NewAs is New for a gateway of another setup. In shared mode it makes the one namespace.
+func NewAs(t testing.TB, c *cluster.Cluster, dialect reconcile.Dialect, setup Setup) *Site {
+	t.Helper()
+	return prepare(t, c, dialect, setup, false)
+}
+
+// OnNode is NewAs for a cluster with a real node: nothing plays the kubelet, and Pods is nil.
+func OnNode(t testing.TB, c *cluster.Cluster, dialect reconcile.Dialect, setup Setup) *Site {
+	t.Helper()
+	return prepare(t, c, dialect, setup, true)
+}
+
+func prepare(t testing.TB, c *cluster.Cluster, dialect reconcile.Dialect, setup Setup, node bool) *Site {
 	t.Helper()
 	home := c.Namespace(t)
 	id := make([]byte, 4)
 	_, _ = rand.Read(id) // never fails
 	s := &Site{
 		Cluster: c, GatewayID: "gw-" + home, Dialect: dialect, Faults: new(agentsandbox.Faults), LogLevel: "trace", Enforced: true,
-		t: t, ca: meshtest.NewCA(t), home: home, prefix: "sv-" + hex.EncodeToString(id) + "-",
+		Images: companions.Images{
+			Supervisor: "registry.example/supervisor:1", Runtime: "registry.example/runtime:1", Workload: "registry.example/agent:1",
+		},
+		Endpoint: "https://gateway.example:8080",
+		Setup:    setup,
+		t:        t, ca: meshtest.NewCA(t), home: home, prefix: "sv-" + hex.EncodeToString(id) + "-",
+	}
+	if s.Mode == Managed {
+		s.prefix = "openshell-" + s.GatewayID + "-"
 	}
 	// Cleanups run from the last to the first: the daemon ends, then the controller, then the Pods, and then the namespaces go.
 	t.Cleanup(s.leave)
 	t.Cleanup(s.demandSecrecy)
 	owns := agentsandbox.NamespacePrefix(s.prefix)
-	s.Pods = poddriver.Start(t, c.RESTConfig(), poddriver.Config{Owns: owns})
+	if !node {
+		s.Pods = poddriver.Start(t, c.RESTConfig(), poddriver.Config{Owns: owns})
+	}
 	agentsandbox.Start(t, c.RESTConfig(), agentsandbox.Config{Owns: owns, Dialect: dialect, Faults: s.Faults})
+	if s.Mode == Shared {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		name, err := s.Namespace(ctx, nil)
+		s.must("make the namespace of shared mode", err)
+		s.shared = name
+	}
 	s.grant()
 	s.History = newHistory(t, c, dialect, s.prefix)
 	s.Gate = newGate(t, c)
@@ -100,10 +141,17 @@ func (s *Site) must(what string, err error) {
 	}
 }
 
-// Namespace makes a namespace of the gateway with further labels. It goes when the test ends. Safe for concurrent use; it returns an
-// error for that.
+// Home is the namespace of the daemon, in which its Lease is, and in which the source Secrets of managed and operator mode are.
+func (s *Site) Home() string { return s.home }
+
+// Namespace makes a namespace of the gateway with further labels, in shared mode none but the one. It goes when the test ends. Safe for
+// concurrent use; it returns an error for that.
 func (s *Site) Namespace(ctx context.Context, labels map[string]string) (string, error) {
+	if s.shared != "" {
+		return s.shared, nil
+	}
 	name := fmt.Sprintf("%s%d", s.prefix, s.made.Add(1))
+	labels = s.owned(name, labels)
 	client := s.Cluster.Client().CoreV1()
 	_, err := client.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
 	if err != nil {
@@ -165,12 +213,11 @@ func (s *Site) Settings() string {
 gateway_id = %q
 service_account_name = %q
 namespace = %q
-workspace_mode = "operator"
-operator_namespace_label = "portcullis.test/workspace=true"
-supervisor_image = "registry.example/supervisor:1"
-sandbox_runtime_image = "registry.example/runtime:1"
-default_image = "registry.example/agent:1"
-grpc_endpoint = "https://gateway.example:8080"
+%s
+supervisor_image = %q
+sandbox_runtime_image = %q
+default_image = %q
+grpc_endpoint = %q
 %s
 [openshell.drivers.kubernetes.sandbox_runtime]
 boundary_port = %d
@@ -191,7 +238,8 @@ kubeconfig = %q
 qps = 1000
 burst = 2000
 %s
-`, s.GatewayID, runner, s.home, strings.Join(s.Stock, "\n"), Port, s.Enforced, s.LogLevel, s.home, strings.Join(s.Bounds, "\n"),
+`, s.GatewayID, runner, s.sources(), s.lines(), s.Images.Supervisor, s.Images.Runtime, s.Images.Workload, s.Endpoint,
+		strings.Join(s.Stock, "\n"), Port, s.Enforced, s.LogLevel, s.home, strings.Join(s.Bounds, "\n"),
 		files.Cert, files.Key, files.CA, s.kubeconfig(s.Gate.proxy), strings.Join(s.Reach, "\n"))
 }
 

@@ -22,7 +22,7 @@ func template(b *Box) *corev1.PodSpec {
 			Nameservers: []string{"127.0.0.53"},
 			Options:     []corev1.PodDNSConfigOption{option("ndots", "5"), option("timeout", "2"), option("attempts", "2")},
 		},
-		AutomountServiceAccountToken: new(false), ServiceAccountName: runner,
+		AutomountServiceAccountToken: new(false), ServiceAccountName: runner, ImagePullSecrets: references(b.PullNames(b.Run.Generation)),
 		TerminationGracePeriodSeconds: new(int64(5)),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsUser: new(int64(User)), RunAsGroup: new(int64(Group)), RunAsNonRoot: new(true), FSGroup: new(int64(Group)),
@@ -41,18 +41,18 @@ func template(b *Box) *corev1.PodSpec {
 			memory("openshell-run"),
 		},
 		InitContainers: []corev1.Container{
-			readOnly(container("openshell-sandbox-bootstrap", "registry.example/runtime:1", []string{"/openshell-sandbox", "bootstrap"},
+			readOnly(container("openshell-sandbox-bootstrap", b.site.Images.Runtime, []string{"/openshell-sandbox", "bootstrap"},
 				mount("openshell-runtime", "/.openshell/runtime"), mount("openshell-runtime-state", "/.openshell/state"),
 				mount("openshell-sandbox-bootstrap", "/.openshell/bootstrap-input"), mount("openshell-pod-identity", "/.openshell/pod-identity"))),
-			container("workspace-init", "registry.example/agent:1", []string{"/.openshell/runtime/openshell-sandbox", "seed-workspace"},
+			container("workspace-init", b.site.Images.Workload, []string{"/.openshell/runtime/openshell-sandbox", "seed-workspace"},
 				mount("openshell-runtime", "/.openshell/runtime"), mount("workspace", "/mnt/openshell-workspace")),
 		},
-		Containers: []corev1.Container{agent()},
+		Containers: []corev1.Container{agent(b.site.Images.Workload)},
 	}
 }
 
-func agent() corev1.Container {
-	c := container("agent", "registry.example/agent:1",
+func agent(image string) corev1.Container {
+	c := container("agent", image,
 		[]string{"/.openshell/runtime/openshell-sandbox", "--bootstrap", "/.openshell/state/bootstrap/boundary.json"},
 		mount("openshell-runtime", "/.openshell/runtime"), mount("openshell-runtime-state", "/.openshell/state"),
 		mount("openshell-pod-identity", "/.openshell/pod-identity"), mount("openshell-run", "/run"), mount("workspace", "/sandbox"))

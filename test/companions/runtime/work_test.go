@@ -271,7 +271,7 @@ func TestLoopbackConnect(t *testing.T) {
 	ctx := companionstest.Limit(t)
 	cc := s.confirmed(ctx, t)
 	var started boundary.Started
-	must(ctx, t, cc, boundary.StartAgent{Operation: boundary.OpStartAgent, Command: companionstest.Command(t, "serve"), Workdir: "/"}, &started)
+	must(ctx, t, cc, boundary.StartAgent{Operation: boundary.OpStartAgent, Command: companionstest.Command(t, "serve", "127.0.0.1:0"), Workdir: "/"}, &started)
 	port, err := strconv.Atoi(strings.Fields(s.output.Await(ctx, t, "is open"))[1])
 	if err != nil {
 		t.Fatal(err)

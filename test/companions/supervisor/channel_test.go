@@ -119,7 +119,7 @@ func TestLoopbackThroughTheChannel(t *testing.T) {
 	t.Parallel()
 	_, session := connected(t, "sleep")
 	ctx := companionstest.Limit(t)
-	server, err := session.Start(companionstest.Command(t, "serve"), nil)
+	server, err := session.Start(companionstest.Command(t, "serve", "127.0.0.1:0"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,9 @@
 //	write FILE WORD    write the word into the file
 //	dial HOST:PORT     print "open" when a TCP connection opens within two seconds, else fail with why
 //	lookup NAME        print the addresses of the name, or fail with why
-//	serve              listen on a loopback port, print it, and send everything back that comes
+//	reach TARGET...    look at all targets at once, tcp:HOST:PORT or the name server dns:HOST:PORT, and
+//	                   print a line for each: the target and "open", or why not within two seconds
+//	serve HOST:PORT    listen there, print the port, and send everything back that comes
 //	sleep              print "sleeping" and sleep until a signal ends it
 //	stubborn           as sleep, and ignore SIGTERM
 //	family             start a child that sleeps, print its process id, and sleep

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -25,7 +26,7 @@ func Run(self, args []string) (int, error) {
 		return 0, errors.New("nothing to do")
 	}
 	what, args := args[0], args[1:]
-	if fixed, ok := map[string]int{"exit": 1, "write": 2, "dial": 1, "lookup": 1}[what]; ok && len(args) != fixed {
+	if fixed, ok := map[string]int{"exit": 1, "write": 2, "dial": 1, "lookup": 1, "serve": 1}[what]; ok && len(args) != fixed {
 		return 0, fmt.Errorf("%s: takes %d arguments", what, fixed)
 	}
 	switch what {
@@ -43,8 +44,10 @@ func Run(self, args []string) (int, error) {
 		return 0, os.WriteFile(args[0], []byte(args[1]), 0o600)
 	case "dial", "lookup":
 		return 0, look(what, args[0])
+	case "reach":
+		reach(args)
 	case "serve":
-		return 0, serve()
+		return 0, serve(args[0])
 	case "sleep", "stubborn", "family":
 		return 0, sleep(self, what)
 	default:
@@ -75,17 +78,62 @@ func look(what, where string) error {
 		fmt.Println(strings.Join(found, " "))
 		return err
 	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", where)
-	if err != nil {
+	if err := dial(ctx, where); err != nil {
 		return err
 	}
 	fmt.Println("open")
+	return nil
+}
+
+func dial(ctx context.Context, address string) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
 	return conn.Close()
 }
 
-func serve() error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// ask asks a name server over UDP.
+func ask(ctx context.Context, server string) error {
+	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "udp", server)
+	}}
+	_, err := resolver.LookupIP(ctx, "ip4", "target.test.")
+	return err
+}
+
+// reach looks at all targets at the same time and prints a line for each, in their order.
+func reach(targets []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookLimit)
+	defer cancel()
+	said := make([]string, len(targets))
+	var looking sync.WaitGroup
+	for i, target := range targets {
+		looking.Go(func() {
+			said[i] = target + " open"
+			if err := lookAt(ctx, target); err != nil {
+				said[i] = target + " " + err.Error()
+			}
+		})
+	}
+	looking.Wait()
+	fmt.Println(strings.Join(said, "\n"))
+}
+
+func lookAt(ctx context.Context, target string) error {
+	switch kind, address, _ := strings.Cut(target, ":"); kind {
+	case "tcp":
+		return dial(ctx, address)
+	case "dns":
+		return ask(ctx, address)
+	}
+	return errors.New("neither tcp nor dns")
+}
+
+func serve(address string) error {
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}

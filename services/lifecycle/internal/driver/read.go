@@ -21,8 +21,14 @@ func (d *Driver) GetCapabilities(ctx context.Context, in *computev1.GetCapabilit
 	return d.deps.Capabilities.Answer(), nil
 }
 
+// maxCredential is the longest credential, in bytes, that tokenauth judges; a longer one is refused as tokenauth would, and not sent.
+const maxCredential = 16 << 10
+
 // AuthenticateSandbox has tokenauth say whose a credential is, and passes its verdict on unchanged.
 func (d *Driver) AuthenticateSandbox(ctx context.Context, in *computev1.AuthenticateSandboxRequest) (*computev1.AuthenticateSandboxResponse, error) {
+	if n := len(in.GetCredential()); n > maxCredential {
+		return nil, d.conclude(ctx, callAuthenticate, "", refuse(verdict.CredentialTooLarge, "request.size", "the credential has %d bytes, at most %d are taken", n, maxCredential))
+	}
 	answered, err := d.deps.Bearers.Authenticate(ctx, &tokenauthv1.AuthenticateRequest{
 		Credential: in.GetCredential(), GatewayId: d.kubernetes.GatewayID, RequestId: requestID(ctx),
 	})

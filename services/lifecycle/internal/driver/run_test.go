@@ -309,6 +309,14 @@ func TestFieldsThatAreMissing(t *testing.T) {
 	}
 }
 
+func TestCredentialThatIsNone(t *testing.T) {
+	w := base(t)
+	_, err := w.driver(t).AuthenticateSandbox(t.Context(), &computev1.AuthenticateSandboxRequest{Credential: strings.Repeat("x", 16<<10+1)})
+	if status.Code(err) != codes.InvalidArgument || len(w.steps()) != 0 {
+		t.Errorf("error %v, did %q", err, w.steps())
+	}
+}
+
 func TestGatewayThatDoesNotFit(t *testing.T) {
 	if _, err := base(t).driver(t).GetCapabilities(t.Context(), &computev1.GetCapabilitiesRequest{}); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("error %v", err)

@@ -42,14 +42,7 @@ func isolation() []check {
 		}},
 		{HostPID, func(p *corev1.Pod, _ *Expected) string { return unless(!p.Spec.HostPID, "hostPID is true") }},
 		{HostIPC, func(p *corev1.Pod, _ *Expected) string { return unless(!p.Spec.HostIPC, "hostIPC is true") }},
-		{ExtraNetwork, func(p *corev1.Pod, _ *Expected) string {
-			for _, key := range networkAnnotations {
-				if _, set := p.Annotations[key]; set {
-					return unless(false, "the annotation %s puts the Pod on a network of its own choice, where no fence is", key)
-				}
-			}
-			return ""
-		}},
+		{ExtraNetwork, func(p *corev1.Pod, _ *Expected) string { return Networks(p) }},
 		{SharedProcesses, func(p *corev1.Pod, _ *Expected) string {
 			return unless(!is(p.Spec.ShareProcessNamespace, true), "shareProcessNamespace is true")
 		}},
@@ -91,6 +84,17 @@ func isolation() []check {
 			return unless(len(p.Spec.ResourceClaims) == 0, "the Pod has %d resource claims, and must have none", len(p.Spec.ResourceClaims))
 		}},
 	}
+}
+
+// Networks says what asks for a network beside the cluster's; empty when nothing does. Annotations of a Pod that was admitted can still be
+// edited, and are read when it starts.
+func Networks(p *corev1.Pod) string {
+	for _, key := range networkAnnotations {
+		if _, set := p.Annotations[key]; set {
+			return unless(false, "the annotation %s puts the Pod on a network of its own choice, where no fence is", key)
+		}
+	}
+	return ""
 }
 
 func dns(p *corev1.Pod) corev1.PodDNSConfig {

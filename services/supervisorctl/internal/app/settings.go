@@ -2,6 +2,7 @@ package app
 
 import (
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/companion"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/probe"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/reconcile"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/service"
 	"github.com/portcullis-mesh/portcullis/shared/command"
@@ -20,6 +21,8 @@ type Settings struct {
 	Own        Own
 	Mesh       meshrpc.Config
 	Kubernetes kubeclient.Config
+	// withoutMesh leaves [portcullis.mesh] alone: a command needs no certificates.
+	withoutMesh bool
 }
 
 type (
@@ -29,6 +32,8 @@ type (
 	Lease = leadership.Settings
 	// Loop is how the reconcile loop looks at sandboxes.
 	Loop = reconcile.Settings
+	// Probe is how fences are probed.
+	Probe = probe.Settings
 )
 
 // Own is the section [portcullis.supervisorctl].
@@ -37,6 +42,7 @@ type Own struct {
 	Calls
 	Lease
 	Loop
+	Probe
 	// Telemetry is OPENSHELL_TELEMETRY_ENABLED of supervisors (contract 7.6).
 	Telemetry bool `toml:"telemetry_enabled"`
 	// StageClientKey stages the client's certificate and key for supervisors, for gateways that still ask for one.
@@ -49,6 +55,7 @@ func (o *Own) Validate(report func(key, problem string)) {
 	o.Calls.Validate(report)
 	o.Lease.Validate(report)
 	o.Loop.Validate(report)
+	o.Probe.Validate(report)
 }
 
 // Bounds of the requests to the API server: a Provision makes some twenty, and as many calls as max_concurrent allows are to go on at
@@ -62,7 +69,8 @@ func defaults() *Settings {
 	s := &Settings{
 		Own: Own{
 			ServerConfig: command.ServerConfig{Config: daemon.DefaultConfig(), ListenAddress: "127.0.0.1:8444"},
-			Calls:        service.DefaultSettings(), Lease: leadership.DefaultSettings(), Loop: reconcile.DefaultSettings(), Telemetry: true,
+			Calls:        service.DefaultSettings(), Lease: leadership.DefaultSettings(), Loop: reconcile.DefaultSettings(),
+			Probe: probe.DefaultSettings(), Telemetry: true,
 		},
 		Mesh:       meshrpc.DefaultConfig(),
 		Kubernetes: command.KubernetesDefaults(Name),
@@ -71,11 +79,22 @@ func defaults() *Settings {
 	return s
 }
 
+// forPeople are the settings of a command.
+func forPeople() *Settings {
+	s := defaults()
+	s.withoutMesh = true
+	return s
+}
+
 // Sections implements command.Settings.
 func (s *Settings) Sections() map[string]driverconf.Section {
-	return map[string]driverconf.Section{
+	sections := map[string]driverconf.Section{
 		Name: &s.Own, meshrpc.Section: &s.Mesh, kubeclient.Section: &s.Kubernetes,
 	}
+	if s.withoutMesh {
+		delete(sections, meshrpc.Section)
+	}
+	return sections
 }
 
 // Process implements command.Settings.
@@ -90,4 +109,5 @@ func validate(cfg *driverconf.Config, own *Settings, report driverconf.Report) {
 	companion.Validate(&cfg.Kubernetes, own.Own.options(), func(key, problem string) {
 		report("openshell.drivers.kubernetes."+key, problem)
 	})
+	own.Own.Probe.ValidateWith(&cfg.Kubernetes, func(key, problem string) { report("portcullis.supervisorctl."+key, problem) })
 }

@@ -7,7 +7,6 @@ import (
 
 // TestSettings: config check knows every rule that needs no file, and names the key.
 func TestSettings(t *testing.T) {
-	const own = "[portcullis.supervisorctl]\n"
 	s := newSite(t)
 	for name, tc := range map[string]struct {
 		replace []string
@@ -22,6 +21,9 @@ func TestSettings(t *testing.T) {
 		"Lease's name is none":      {[]string{own, own + "lease_name = \"A_B\"\n"}, "portcullis.supervisorctl.lease_name"},
 		"Lease without margin":      {[]string{own, own + "renew_deadline = \"10s\"\n"}, "portcullis.supervisorctl.renew_deadline"},
 		"loop":                      {[]string{own, own + "reconcile_workers = 0\n"}, "portcullis.supervisorctl.reconcile_workers"},
+		"probe":                     {[]string{own, own + "probe_image = \"registry.example/supervisorctl:1\"\nfence_probe = \"require\"\nfence_probe_targets = [\"kubernetes\", \"192.0.2.1:443\"]\nfence_probe_interval = \"1h\"\n"}, ""},
+		"probe without an image":    {[]string{own, own + "fence_probe = \"report\"\n"}, "portcullis.supervisorctl.probe_image"},
+		"probe elsewhere":           {[]string{own, own + "probe_image = \"x\"\nfence_probe = \"report\"\nfence_probe_namespaces = [\"other\"]\n"}, "portcullis.supervisorctl.fence_probe_namespaces"},
 		"listen_address":            {[]string{`listen_address = "127.0.0.1:0"`, `listen_address = "nowhere"`}, "portcullis.supervisorctl.listen_address"},
 		"mesh":                      {[]string{"[portcullis.mesh]", "[portcullis.mesh]\nmax_message_bytes = 1"}, "portcullis.mesh.max_message_bytes"},
 		"kubernetes":                {[]string{"[portcullis.kubernetes]", "[portcullis.kubernetes]\nqps = -1.0"}, "portcullis.kubernetes.qps"},
@@ -48,6 +50,8 @@ func TestDefaults(t *testing.T) {
 	for _, want := range []string{
 		"call_timeout = '4m0s'", "request_timeout = '15s'", "max_concurrent = 64", "max_concurrent_per_namespace = 16",
 		"telemetry_enabled = true", "stage_client_key = false", "qps = 400", "burst = 800",
+		"probe_image = ''", "probe_image_pull_policy = ''", "fence_probe = 'off'", "fence_probe_namespaces = []", "fence_probe_targets = ['kubernetes']",
+		"fence_probe_interval = '0s'", "fence_probe_settle = '30s'", "fence_probe_timeout = '3m0s'",
 	} {
 		if !strings.Contains(got.stdout, "\n"+want) {
 			t.Errorf("%q is not in\n%s", want, got.stdout)

@@ -22,6 +22,7 @@ func Daemon() command.Daemon[*Settings] {
 		Settings: defaults,
 		Validate: validate,
 		Wire:     wire,
+		Commands: commands,
 	}
 }
 
@@ -43,7 +44,11 @@ func wire(ctx context.Context, p *command.Parts[*Settings]) error {
 	if err != nil {
 		return err
 	}
-	server, err := service.New(own.Calls, p.Config.Kubernetes.GatewayID, conductor, telemetry.Component(p.Log, "calls"), p.Registry)
+	fences, err := patrol(p, objects, clients)
+	if err != nil {
+		return err
+	}
+	server, err := service.New(own.Calls, p.Config.Kubernetes.GatewayID, conductor, fences, telemetry.Component(p.Log, "calls"), p.Registry)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
@@ -50,6 +52,7 @@ var (
 	pods       = resource("", "pods")
 	services   = resource("", "services")
 	secrets    = resource("", "secrets")
+	events     = resource("", "events")
 	namespaces = resource("", "namespaces")
 	policies   = resource(networkingv1.GroupName, "networkpolicies")
 	sandboxes  = resource(sandboxapi.Group, sandboxapi.Resource)
@@ -72,15 +75,16 @@ func (c *Cluster) Policy(ctx context.Context, namespace, name string) (*networki
 // mostPolicies is how many policies of a namespace are looked through.
 const mostPolicies = 1000
 
-// Policies reads all NetworkPolicies of a namespace. More than 1000 are an error.
+// Policies reads all NetworkPolicies of a namespace, as the API server has them at hand: it is for reports alone, and a list of the newest
+// state is one that others wait for. More than 1000 are an error.
 func (c *Cluster) Policies(ctx context.Context, namespace string) ([]networkingv1.NetworkPolicy, error) {
 	list, err := read(ctx, c, policies, namespace, "", func(ctx context.Context) (*networkingv1.NetworkPolicyList, error) {
-		return c.client.Typed.NetworkingV1().NetworkPolicies(namespace).List(ctx, metav1.ListOptions{Limit: mostPolicies})
+		return c.client.Typed.NetworkingV1().NetworkPolicies(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0", Limit: mostPolicies})
 	})
 	if err != nil {
 		return nil, err
 	}
-	if list.Continue != "" {
+	if list.Continue != "" || len(list.Items) > mostPolicies { // a list of what is at hand knows no limit
 		return nil, fmt.Errorf("namespace %s has more than %d NetworkPolicies, too many to look through", namespace, mostPolicies)
 	}
 	return list.Items, nil
@@ -98,6 +102,27 @@ func (c *Cluster) Pod(ctx context.Context, namespace, name string) (*corev1.Pod,
 	return read(ctx, c, pods, namespace, name, func(ctx context.Context) (*corev1.Pod, error) {
 		return c.client.Typed.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	})
+}
+
+// AwaitPod returns once something of a Pod has changed since the version, or, with an empty one, once there is a Pod of that name. It
+// says that it is time for a look, and nothing else: what it was told may be no longer so. The error says that nobody will say.
+func (c *Cluster) AwaitPod(ctx context.Context, namespace, name, version string) error {
+	w, err := c.client.Typed.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), ResourceVersion: version,
+	})
+	if err != nil {
+		return readFailure(err, pods, namespace, name)
+	}
+	defer w.Stop()
+	select {
+	case event, open := <-w.ResultChan():
+		if open && event.Type != watch.Error {
+			return nil
+		}
+		return fmt.Errorf("the watch of Pod %s/%s ended", namespace, name)
+	case <-ctx.Done():
+		return fmt.Errorf("the watch of Pod %s/%s was ended: %w", namespace, name, context.Cause(ctx))
+	}
 }
 
 // SourceSecret reads a Secret that the settings name. It is for those alone: no other Secret may be read.

@@ -24,7 +24,7 @@ var (
 	// ErrConflict: the object is not what the write rests on any more, and nothing was written.
 	ErrConflict = errors.New("it was changed or replaced meanwhile")
 	// ErrRefused: the API server refuses the write for what it says: admission, quota, a webhook or validation. Nothing was written, and
-	// the same write will be refused again.
+	// the same write will be refused again. Of a source Secret: we may not read it.
 	ErrRefused = errors.New("the cluster refuses it")
 	// ErrUnsettled: it is not known whether the write was carried out.
 	ErrUnsettled = errors.New("it is not known whether it was done")
@@ -45,6 +45,9 @@ func readFailure(err error, of schema.GroupResource, namespace, name string) err
 	switch {
 	case said(s, metav1.StatusReasonNotFound, of, name):
 		return fmt.Errorf("%s: %w", what, ErrAbsent)
+	case of == secrets && s.Code == http.StatusForbidden && s.Reason == metav1.StatusReasonForbidden && !unexpected(s):
+		// One that a setting names: whoever gave the other rights has to give this one.
+		return fmt.Errorf("%s: %w: %w", what, ErrRefused, told(err, of))
 	case s.Reason == metav1.StatusReasonNotFound && of.Group != "":
 		return fmt.Errorf("%s: %w: %w", what, errNotServed, err)
 	}

@@ -104,6 +104,8 @@ func TestReads(t *testing.T) {
 				s.on(a.answer)
 				if uid, err := r.read(t.Context(), c); err == nil || errors.Is(err, cluster.ErrAbsent) != a.absent || uid != "" {
 					t.Errorf("%s: %q, %v", what, uid, err)
+				} else if errors.Is(err, cluster.ErrRefused) != (what == "forbidden" && r.resource == "secrets") {
+					t.Errorf("%s: %v", what, err)
 				} else if !strings.Contains(err.Error(), "box") || !strings.Contains(err.Error(), r.resource) {
 					t.Errorf("%s: the error does not say of what: %v", what, err)
 				}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -35,13 +36,23 @@ func (c *Cluster) CreatePod(ctx context.Context, wanted *corev1.Pod) (*corev1.Po
 	})
 }
 
-// CreateSecret makes a Secret. ErrExists when there is one of its name. What the API server sends back of it is dropped.
-func (c *Cluster) CreateSecret(ctx context.Context, wanted *corev1.Secret) error {
-	_, err := write(ctx, c, "create", secrets, wanted.Namespace, wanted.Name, func(ctx context.Context) (*struct{}, error) {
-		_, err := c.client.Typed.CoreV1().Secrets(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{})
-		return nil, err
+// CreateSecret makes a Secret and answers with its uid, the only thing that is kept of what the API server sends back. ErrExists when
+// there is one of its name: it is another one, unless an earlier request for it ended with ErrUnsettled. The client sends the request
+// once: one that it sends again without a word, after an answer of which nobody knows whether it was carried out, would find its own
+// Secret in its way, and nobody may read whose that is.
+func (c *Cluster) CreateSecret(ctx context.Context, wanted *corev1.Secret) (uid string, err error) {
+	made, err := write(ctx, c, "create", secrets, wanted.Namespace, wanted.Name, func(ctx context.Context) (*corev1.Secret, error) {
+		made := &corev1.Secret{}
+		return made, c.client.Typed.CoreV1().RESTClient().Post().MaxRetries(0).
+			Namespace(wanted.Namespace).Resource(secrets.Resource).Body(wanted).Do(ctx).Into(made)
 	})
-	return err
+	if err != nil {
+		return "", err
+	}
+	for _, content := range made.Data {
+		clear(content)
+	}
+	return string(made.UID), nil
 }
 
 // DeletePod deletes the Pod with this uid; in the foreground, so that it is there until all that it owns is gone.
@@ -61,10 +72,27 @@ func (c *Cluster) DeleteService(ctx context.Context, namespace, name, uid string
 	})
 }
 
-// DeleteSecret deletes a Secret of ours by its name: without the right to read Secrets nobody knows its uid (contract 7.10 step 7).
-func (c *Cluster) DeleteSecret(ctx context.Context, namespace, name string) error {
+// DeleteSecret deletes the Secret with this name and uid. Without a uid nothing is sent: nobody may look whose Secret it is.
+func (c *Cluster) DeleteSecret(ctx context.Context, namespace, name, uid string) error {
+	if uid == "" {
+		return fmt.Errorf("delete the Secret %s/%s: no uid was given, and one of that name may be anybody's", namespace, name)
+	}
 	return c.remove(ctx, secrets, namespace, name, func(ctx context.Context) error {
-		return c.client.Typed.CoreV1().Secrets(namespace).Delete(ctx, name, metav1.DeleteOptions{})
+		return c.client.Typed.CoreV1().Secrets(namespace).Delete(ctx, name, onlyThe(uid))
+	})
+}
+
+// CreateEvent makes an Event.
+func (c *Cluster) CreateEvent(ctx context.Context, wanted *corev1.Event) (*corev1.Event, error) {
+	return write(ctx, c, "create", events, wanted.Namespace, wanted.Name, func(ctx context.Context) (*corev1.Event, error) {
+		return c.client.Typed.CoreV1().Events(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{})
+	})
+}
+
+// CountEvent writes a strategic merge patch to an Event that happens again. ErrAbsent when it was forgotten meanwhile.
+func (c *Cluster) CountEvent(ctx context.Context, namespace, name string, patch []byte) (*corev1.Event, error) {
+	return write(ctx, c, "count", events, namespace, name, func(ctx context.Context) (*corev1.Event, error) {
+		return c.client.Typed.CoreV1().Events(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	})
 }
 
@@ -73,14 +101,15 @@ func onlyThe(uid string) metav1.DeleteOptions {
 	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &id}}
 }
 
-// Ungate lifts one scheduling gate of the Pod with this uid, which must stand at the index in its list. ErrConflict when the Pod is
-// another one, or the gate is not there.
-func (c *Cluster) Ungate(ctx context.Context, namespace, name, uid, gate string, index int) (*corev1.Pod, error) {
-	at := fmt.Sprintf("/spec/schedulingGates/%d", index)
+// Ungate lifts one scheduling gate, at the index in its list, of a Pod as it was read. ErrConflict when the Pod is another one or has been
+// written to since: what was not looked at is not let go.
+func (c *Cluster) Ungate(ctx context.Context, at *corev1.Pod, gate string, index int) (*corev1.Pod, error) {
+	namespace, name, path := at.Namespace, at.Name, fmt.Sprintf("/spec/schedulingGates/%d", index)
 	patch, err := json.Marshal([]map[string]string{
-		{"op": "test", "path": "/metadata/uid", "value": uid},
-		{"op": "test", "path": at + "/name", "value": gate},
-		{"op": "remove", "path": at},
+		{"op": "test", "path": "/metadata/uid", "value": string(at.UID)},
+		{"op": "test", "path": "/metadata/resourceVersion", "value": at.ResourceVersion},
+		{"op": "test", "path": path + "/name", "value": gate},
+		{"op": "remove", "path": path},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write the patch that lifts a gate: %w", err)
@@ -100,17 +129,29 @@ type Change struct {
 	PullSecrets []corev1.LocalObjectReference
 }
 
-// ChangeSandbox writes a Change to the Sandbox as it was read. ErrConflict when it has been written to since.
+// ChangeSandbox writes a Change to the Sandbox as it was read. ErrConflict when it has been written to since. As with CreateSecret the
+// client sends it once: one that was carried out would be in conflict with itself when it is sent again without a word.
 func (c *Cluster) ChangeSandbox(ctx context.Context, at *sandboxapi.Object, change Change) (*sandboxapi.Object, error) {
 	patch, err := change.patch(at)
 	if err != nil {
 		return nil, err
 	}
 	return write(ctx, c, "change", sandboxes, at.Namespace, at.Name, func(ctx context.Context) (*sandboxapi.Object, error) {
-		changed, err := c.client.Dynamic.Resource(at.Version.GroupVersionResource()).Namespace(at.Namespace).
-			Patch(ctx, at.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		gvr := at.Version.GroupVersionResource()
+		// The dynamic client has no way to say how often it tries.
+		result := c.client.Typed.CoreV1().RESTClient().Patch(types.MergePatchType).MaxRetries(0).
+			AbsPath("/apis", gvr.Group, gvr.Version, "namespaces", at.Namespace, gvr.Resource, at.Name).
+			SetHeader("Accept", "application/json").Body(patch).Do(ctx)
+		if err := result.Error(); err != nil { // which says why, as Raw does not
+			return nil, err
+		}
+		answer, err := result.Raw()
 		if err != nil {
 			return nil, err
+		}
+		changed := &unstructured.Unstructured{}
+		if err := changed.UnmarshalJSON(answer); err != nil {
+			return nil, fmt.Errorf("read the Sandbox that was changed: %w", err)
 		}
 		read, err := sandboxapi.ObjectFrom(changed)
 		return &read, err

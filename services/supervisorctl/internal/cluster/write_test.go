@@ -59,7 +59,8 @@ func writings() map[string]writing {
 			return err
 		}},
 		"create secret": {"POST", core + "secrets", "", "secrets", corev1.Secret{}, func(ctx context.Context, c *cluster.Cluster) error {
-			return c.CreateSecret(ctx, &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"tls.key": []byte("the key")}})
+			_, err := c.CreateSecret(ctx, &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"tls.key": []byte("the key")}})
+			return err
 		}},
 		"delete pod": {"DELETE", core + "pods/box", "", "pods", metav1.Status{Status: metav1.StatusSuccess}, func(ctx context.Context, c *cluster.Cluster) error {
 			return c.DeletePod(ctx, team, "box", "uid-box")
@@ -68,10 +69,18 @@ func writings() map[string]writing {
 			return c.DeleteService(ctx, team, "box", "uid-box")
 		}},
 		"delete secret": {"DELETE", core + "secrets/box", "", "secrets", metav1.Status{Status: metav1.StatusSuccess}, func(ctx context.Context, c *cluster.Cluster) error {
-			return c.DeleteSecret(ctx, team, "box")
+			return c.DeleteSecret(ctx, team, "box", "uid-box")
+		}},
+		"create event": {"POST", core + "events", "", "events", corev1.Event{}, func(ctx context.Context, c *cluster.Cluster) error {
+			_, err := c.CreateEvent(ctx, &corev1.Event{ObjectMeta: meta})
+			return err
+		}},
+		"count event": {"PATCH", core + "events/box", "", "events", corev1.Event{}, func(ctx context.Context, c *cluster.Cluster) error {
+			_, err := c.CountEvent(ctx, team, "box", []byte(`{"count":2}`))
+			return err
 		}},
 		"ungate": {"PATCH", core + "pods/box", "", "pods", corev1.Pod{}, func(ctx context.Context, c *cluster.Cluster) error {
-			_, err := c.Ungate(ctx, team, "box", "uid-box", gate, 1)
+			_, err := c.Ungate(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "box", UID: "uid-box", ResourceVersion: "41"}}, gate, 1)
 			return err
 		}},
 		"change sandbox": {
@@ -228,8 +237,8 @@ func TestWhatIsSent(t *testing.T) {
 	}{
 		"delete pod":     {by("delete pod"), all["delete pod"].done, "", "", `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"uid-box"},"propagationPolicy":"Foreground"}`},
 		"delete service": {by("delete service"), all["delete service"].done, "", "", `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"uid-box"}}`},
-		"delete secret":  {by("delete secret"), all["delete secret"].done, "", "", `{"kind":"DeleteOptions","apiVersion":"v1"}`},
-		"ungate": {by("ungate"), all["ungate"].done, "", "application/json-patch+json", `[{"op":"test","path":"/metadata/uid","value":"uid-box"},
+		"delete secret":  {by("delete secret"), all["delete secret"].done, "", "", `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"uid-box"}}`},
+		"ungate": {by("ungate"), all["ungate"].done, "", "application/json-patch+json", `[{"op":"test","path":"/metadata/uid","value":"uid-box"},{"op":"test","path":"/metadata/resourceVersion","value":"41"},
 			{"op":"test","path":"/spec/schedulingGates/1/name","value":"openshell.ai/bootstrap"},{"op":"remove","path":"/spec/schedulingGates/1"}]`},
 		"annotations": {
 			change(beta, cluster.Change{Annotations: map[string]any{"a": "b", "gone": nil}}), sandbox("v1beta1"), "v1beta1", "application/merge-patch+json",
@@ -267,6 +276,14 @@ func TestWhatIsSent(t *testing.T) {
 	}
 }
 
+// TestASecretIsDeletedByItsUID: nobody may look whose one of that name is.
+func TestASecretIsDeletedByItsUID(t *testing.T) {
+	s := newSite(t, hang)
+	if err := s.cluster(patience).DeleteSecret(t.Context(), "team", "box", ""); err == nil || len(s.requests()) != 0 {
+		t.Errorf("%v, %+v", err, s.requests())
+	}
+}
+
 // TestChangeOfAnUnknownVersionIsNotSent: there is no mode without a version.
 func TestChangeOfAnUnknownVersionIsNotSent(t *testing.T) {
 	s := newSite(t, hang)
@@ -293,6 +310,30 @@ func TestAnswersAreUsed(t *testing.T) {
 	s.on(object(map[string]any{"apiVersion": "agents.x-k8s.io/v9", "kind": "Sandbox", "metadata": map[string]any{"name": "box"}}))
 	if _, err := c.ChangeSandbox(t.Context(), at(), cluster.Change{}); !errors.Is(err, cluster.ErrUnsettled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestASecretIsSentOnce: client-go sends a request again by itself after an answer of which nobody knows whether it was carried out, when
+// the answer says when to. A Secret that was made then would be in its own way.
+func TestASecretIsSentOnce(t *testing.T) {
+	unavailable := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "1")
+		refusal(500, metav1.StatusReasonServerTimeout, "etcdserver: request timed out", &metav1.StatusDetails{RetryAfterSeconds: 1})(w, r)
+	}
+	s := newSite(t, unavailable)
+	_, err := s.cluster(patience).CreateSecret(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "box"}})
+	if n := len(s.requests()); n != 1 || !errors.Is(err, cluster.ErrUnsettled) {
+		t.Errorf("%d requests, %v", n, err)
+	}
+	s.on(unavailable)
+	_, err = s.cluster(patience).ChangeSandbox(t.Context(), at(), cluster.Change{Annotations: map[string]any{"a": "b"}})
+	if n := len(s.requests()); n != 1 || !errors.Is(err, cluster.ErrUnsettled) {
+		t.Errorf("a change of the Sandbox: %d requests, %v", n, err)
+	}
+	s.on(object(corev1.Secret{ObjectMeta: metav1.ObjectMeta{UID: "made"}, Data: map[string][]byte{"a": []byte("b")}}))
+	uid, err := s.cluster(patience).CreateSecret(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "box"}, Data: map[string][]byte{"a": []byte("b")}})
+	if sent := s.one(); err != nil || uid != "made" || !strings.Contains(string(sent.body), `"name":"box"`) || !strings.Contains(string(sent.body), `"a":"Yg=="`) {
+		t.Errorf("%q, %v, %s", uid, err, sent.body)
 	}
 }
 
@@ -329,7 +370,7 @@ func TestNoErrorRepeatsASecret(t *testing.T) {
 			c := s.cluster(patience)
 			for what, err := range map[string]error{
 				"create": writings()["create secret"].write(t.Context(), c),
-				"delete": c.DeleteSecret(t.Context(), "team", "box"),
+				"delete": c.DeleteSecret(t.Context(), "team", "box", "uid-box"),
 			} {
 				if err == nil && name == "no JSON" && what == "delete" {
 					continue // of the answer to a delete nothing is used but its code

@@ -2,6 +2,7 @@ package conduct
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,7 @@ import (
 func (r *round) facts() plan.Facts {
 	s, box := &r.seen, r.sandbox()
 	f := plan.Facts{
-		Now: time.Now(), Acknowledged: r.settings.SandboxRuntime.NetworkPolicyEnforced, Attempt: r.attempt, Idle: r.goal.Idle,
+		Now: time.Now(), Acknowledged: r.settings.SandboxRuntime.NetworkPolicyEnforced, Attempt: r.attempt,
 		Sandbox:    known(s.box, func(o *sandboxapi.Object) sandboxapi.Object { return *o }),
 		Service:    known(s.service, func(found *corev1.Service) plan.Service { return r.serviceOf(found, box) }),
 		Supervisor: known(s.supervisor, func(found *corev1.Pod) plan.Pod { return r.supervisorOf(found, box) }),
@@ -31,7 +32,14 @@ func (r *round) facts() plan.Facts {
 	f.WorkloadFence, f.SupervisorFence = r.policies()
 	if o := s.box.value; o != nil {
 		if record, err := runstate.Of(o.Annotations); err == nil {
-			f.Attempt.MayTake = record.Attempt == r.attempt.ID || r.watched.mayTake(r.process, o.UID, record.Attempt)
+			// What was measured of another record says nothing about this one, however late that is noticed.
+			if still := record; r.goal.Idle > 0 {
+				still.MainProcess, still.LogLevel = "", ""
+				if still == r.goal.Still {
+					f.Idle, f.Witnessed = r.goal.Idle, r.goal.Witnessed
+				}
+			}
+			f.Attempt.MayTake = record.Attempt == r.attempt.ID || r.watched.mayTake(r.process, o.UID, record.Attempt, record.WorkloadUID)
 		}
 	}
 	return f
@@ -54,10 +62,41 @@ func (r *round) policies() (workloads, supervisors plan.Known[plan.Policy]) {
 			default:
 				p.Standing = plan.Altered
 			}
+			// Of a policy the cluster records when it was made and when it is to go, and no change in between.
+			switch {
+			case found.DeletionTimestamp != nil:
+				p.Since = found.DeletionTimestamp.Time
+			case found.Generation == 1 && p.Standing == plan.Stands:
+				p.Since = found.CreationTimestamp.Time
+			}
 			return p
 		}
 	}
 	return known(r.seen.fence, against(wanted.Workloads)), known(r.seen.egress, against(wanted.Supervisors))
+}
+
+// openings are the policies that open the fence of this workload again; not known when nobody looked. Before there is a Pod, its template
+// says which labels it will have.
+func (r *round) openings() plan.Known[[]plan.Opening] {
+	s := &r.seen
+	if s.all.err != nil {
+		return plan.Failed[[]plan.Opening](s.all.err)
+	}
+	if s.all.value == nil || s.box.value == nil {
+		return plan.Known[[]plan.Opening]{}
+	}
+	labels := s.box.value.Template.Labels
+	if pod := s.workload.value; pod != nil {
+		labels = pod.Labels
+	}
+	var all []plan.Opening
+	for _, o := range fence.Reopened(*s.all.value, r.settings.SandboxRuntime.BoundaryPort, labels) {
+		if o.Policy == workspace.WorkloadFence || o.Policy == workspace.SupervisorEgress {
+			continue // whether these are what they must be is judged by more than what they open
+		}
+		all = append(all, plan.Opening{Policy: o.Policy, UID: string(o.UID), Opens: o.String()})
+	}
+	return plan.Found(all)
 }
 
 // sandbox is the run as companions are rendered from it: that of the goal, or else of the record.
@@ -132,7 +171,23 @@ func (r *round) supervisorOf(found *corev1.Pod, box companion.Sandbox) plan.Pod 
 	} else {
 		p.Ownership, p.Detail = r.owned(&found.ObjectMeta), err.Error()
 	}
+	if !p.Gated {
+		p.Altered = r.unlabelled(found, workspace.RoleSupervisor)
+	}
 	return p
+}
+
+// unlabelled says which label of a Pod is not that by which the fence, and of a workload the Service, find it; empty when both are. Labels
+// of a Pod that runs can be edited, and without them no policy is about it.
+func (r *round) unlabelled(found *corev1.Pod, role string) string {
+	for _, l := range [...]struct{ key, want string }{
+		{workspace.LabelBoundaryRole, role}, {workspace.LabelBoundaryPair, workspace.Pair(r.goal.Ref.SandboxID)},
+	} {
+		if got := found.Labels[l.key]; got != l.want {
+			return fmt.Sprintf("its label %s is %.80q, and must be %q", l.key, got, l.want)
+		}
+	}
+	return ""
 }
 
 // owned is whose an object is when nothing can be rendered to compare it with: by the uid of its owner alone, or, of a Sandbox
@@ -153,6 +208,9 @@ func (r *round) owned(m *metav1.ObjectMeta) plan.Ownership {
 
 func (r *round) workloadOf(found *corev1.Pod) plan.Pod {
 	p := podOf(found)
+	if !p.Gated { // whoever owns it
+		p.Altered = cmp.Or(r.unlabelled(found, workspace.RoleWorkload), admitted.Networks(found))
+	}
 	owner, err := sandboxapi.OwnerOf(found.OwnerReferences)
 	if err != nil || !owner.Controller || owner.UID != r.goal.Ref.UID {
 		p.Detail = "no Sandbox with this uid controls it"

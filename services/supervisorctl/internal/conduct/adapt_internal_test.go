@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
@@ -142,6 +144,10 @@ func TestSupervisorAsFact(t *testing.T) {
 		if !ok || !strings.Contains(strings.ToLower(found.Detail), tc.detail) {
 			t.Errorf("%s: %+v", name, found)
 		}
+		if found.Since.IsZero() != (name != "going") {
+			t.Errorf("%s: since %s", name, found.Since)
+		}
+		found.Since = time.Time{}
 		found.Detail, tc.want.Name, tc.want.UID = "", supervisorPod, "uid-supervisor"
 		if found != tc.want {
 			t.Errorf("%s: %+v, want %+v", name, found, tc.want)
@@ -169,6 +175,14 @@ func TestWorkloadAsFact(t *testing.T) {
 		"released already": {func(_ *round, p *corev1.Pod) {
 			p.Spec.SchedulingGates, p.Spec.HostNetwork = nil, true
 		}, plan.OfThisRun, ""},
+		"released, on another network": {func(_ *round, p *corev1.Pod) {
+			p.Spec.SchedulingGates = nil
+			p.Annotations["k8s.v1.cni.cncf.io/networks"] = "open"
+		}, plan.OfThisRun, "network"},
+		"released, nobody's and out of the fence": {func(_ *round, p *corev1.Pod) {
+			p.Spec.SchedulingGates, p.OwnerReferences = nil, nil
+			delete(p.Labels, workspace.LabelBoundaryRole)
+		}, plan.Theirs, "boundary-role"},
 		"Sandbox is gone": {func(r *round, _ *corev1.Pod) { r.seen.box.value = nil }, plan.OfThisRun, ""},
 	} {
 		r := seeing(t)
@@ -253,16 +267,24 @@ func TestReplayL28WhyAPodIsNotReady(t *testing.T) {
 		status corev1.PodStatus
 		want   string
 	}{
-		"gated":           {scheduled(corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "gated"), ""},
-		"unbound claim":   {scheduled(corev1.ConditionFalse, "Unschedulable", "0/3 nodes: pod has unbound immediate PersistentVolumeClaims"), "no node takes it: Unschedulable: 0/3 nodes: pod has unbound immediate PersistentVolumeClaims"},
-		"scheduled":       {scheduled(corev1.ConditionTrue, "", ""), ""},
-		"image":           {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("ImagePullBackOff", "Back-off pulling image")}}, "container agent waits: ImagePullBackOff: Back-off pulling image"},
-		"image, init":     {corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{waits("ErrImagePull", "")}}, "container agent waits: ErrImagePull"},
-		"no Secret":       {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("CreateContainerConfigError", "secret not found")}}, "container agent waits: CreateContainerConfigError: secret not found"},
-		"takes its time":  {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("ContainerCreating", ""), waits("PodInitializing", ""), waits("", "")}}, ""},
-		"started again":   {corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{again}}, "container agent ended with code 3: Error"},
-		"runs again":      {corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{running}}, ""},
-		"init succeeded":  {corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{Name: "seed", State: ended(0, "Completed")}}}, ""},
+		"gated":          {scheduled(corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "gated"), ""},
+		"unbound claim":  {scheduled(corev1.ConditionFalse, "Unschedulable", "0/3 nodes: pod has unbound immediate PersistentVolumeClaims"), "no node takes it: Unschedulable: 0/3 nodes: pod has unbound immediate PersistentVolumeClaims"},
+		"scheduled":      {scheduled(corev1.ConditionTrue, "", ""), ""},
+		"image":          {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("ImagePullBackOff", "Back-off pulling image")}}, "container agent waits: ImagePullBackOff: Back-off pulling image"},
+		"image, init":    {corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{waits("ErrImagePull", "")}}, "container agent waits: ErrImagePull"},
+		"no Secret":      {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("CreateContainerConfigError", "secret not found")}}, "container agent waits: CreateContainerConfigError: secret not found"},
+		"takes its time": {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("ContainerCreating", ""), waits("PodInitializing", ""), waits("", "")}}, ""},
+		"started again":  {corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{again}}, "container agent ended with code 3: Error"},
+		"runs again":     {corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{running}}, ""},
+		"init succeeded": {corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{Name: "seed", State: ended(0, "Completed")}}}, ""},
+		"crash after init": {corev1.PodStatus{
+			Phase: corev1.PodFailed, InitContainerStatuses: []corev1.ContainerStatus{{Name: "seed", State: ended(0, "Completed")}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "agent", State: ended(1, "Error")}},
+		}, "container agent ended with code 1: Error"},
+		"not ready after init": {corev1.PodStatus{
+			Phase: corev1.PodRunning, InitContainerStatuses: []corev1.ContainerStatus{{Name: "seed", State: ended(0, "Completed")}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "agent", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+		}, ""},
 		"init failed":     {corev1.PodStatus{Phase: corev1.PodFailed, InitContainerStatuses: []corev1.ContainerStatus{{Name: "seed", State: ended(1, "")}}}, "container seed ended with code 1: no reason given"},
 		"evicted":         {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}, "Evicted"},
 		"failed, no word": {corev1.PodStatus{Phase: corev1.PodFailed}, "Failed"},
@@ -272,8 +294,92 @@ func TestReplayL28WhyAPodIsNotReady(t *testing.T) {
 			"container agent waits: ErrImagePull: " + strings.Repeat("é", 243),
 		},
 	} {
-		if got := podOf(&corev1.Pod{Status: tc.status}); got.Detail != tc.want || got.Restarted != (name == "started again" || name == "runs again") {
+		got := podOf(&corev1.Pod{Status: tc.status})
+		if (got.Cause != "") != (tc.want != "" && tc.want != "Evicted" && tc.want != "Failed") || got.Hopeless {
+			t.Errorf("%s: cause %q, hopeless %t", name, got.Cause, got.Hopeless)
+		}
+		if got.Detail != tc.want || got.Restarted != (name == "started again" || name == "runs again") {
 			t.Errorf("%s: %q, restarted %t", name, got.Detail, got.Restarted)
+		}
+	}
+}
+
+// TestReplayL28AndItsCode: each has a stable code, and what no new try changes is told apart from what may heal.
+func TestReplayL28AndItsCode(t *testing.T) {
+	waits := func(reason string) corev1.PodStatus {
+		return corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: "agent", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}}
+	}
+	scheduled := func(message string) corev1.PodStatus {
+		return corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: message}}}
+	}
+	crashed := waits("CrashLoopBackOff")
+	crashed.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1}
+	ready := corev1.PodStatus{
+		Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		ContainerStatuses: waits("InvalidImageName").ContainerStatuses,
+	}
+	for name, tc := range map[string]struct {
+		status   corev1.PodStatus
+		want     verdict.Reason
+		hopeless bool
+	}{
+		"pull":              {waits("ErrImagePull"), verdict.PodImageUnavailable, false},
+		"pull, backing off": {waits("ImagePullBackOff"), verdict.PodImageUnavailable, false},
+		"never to pull":     {waits("ErrImageNeverPull"), verdict.PodImageUnusable, true},
+		"no name":           {waits("InvalidImageName"), verdict.PodImageUnusable, true},
+		"no config":         {waits("CreateContainerConfigError"), verdict.PodNotStarted, false},
+		"something new":     {waits("Whatever"), verdict.PodNotStarted, false},
+		"crash":             {crashed, verdict.PodCrashed, false},
+		"crash, unsaid":     {waits("CrashLoopBackOff"), verdict.PodCrashed, false},
+		"claim":             {scheduled("0/1 nodes: pod has unbound immediate PersistentVolumeClaims."), verdict.PodClaimUnbound, false},
+		"claim, missing":    {scheduled(`persistentvolumeclaim "w" not found`), verdict.PodClaimUnbound, false},
+		"claim, topology":   {scheduled("1 node(s) didn't find available persistent volumes to bind"), verdict.PodClaimUnbound, false},
+		"memory":            {scheduled("0/1 nodes: Insufficient memory"), verdict.PodUnschedulable, false},
+		"takes its time":    {waits("ContainerCreating"), "", false},
+		"ready":             {ready, "", false},
+	} {
+		if got := podOf(&corev1.Pod{Status: tc.status}); got.Cause != tc.want || got.Hopeless != tc.hopeless {
+			t.Errorf("%s: %q, hopeless %t", name, got.Cause, got.Hopeless)
+		}
+	}
+}
+
+// TestSinceWhen a Pod is as it is: as the cluster records it, and no guess.
+func TestSinceWhen(t *testing.T) {
+	at := func(s int) metav1.Time { return metav1.NewTime(time.Unix(int64(s), 0)) }
+	pod := func(edit func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(1)}, Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: at(5)}},
+		}}
+		edit(p)
+		return p
+	}
+	for name, tc := range map[string]struct {
+		edit func(*corev1.Pod)
+		want int
+	}{
+		"ready":                                 {func(*corev1.Pod) {}, 5},
+		"not ready":                             {func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }, 5},
+		"not ready, and another state recorded": {func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, 0},
+		"nothing recorded":                      {func(p *corev1.Pod) { p.Status.Conditions = nil }, 0},
+		"gated": {func(p *corev1.Pod) {
+			p.Spec.SchedulingGates, p.Status = []corev1.PodSchedulingGate{{Name: workspace.SchedulingGate}}, corev1.PodStatus{Phase: corev1.PodPending}
+		}, 1},
+		"going": {func(p *corev1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = new(at(40)), new(int64(30)) }, 10},
+		"ended": {func(p *corev1.Pod) {
+			p.Status.Phase = corev1.PodFailed
+			for _, s := range []int{7, 9, 8} {
+				p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at(s)}}})
+			}
+		}, 9},
+		"evicted": {func(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodFailed} }, 0},
+	} {
+		want := time.Time{}
+		if tc.want > 0 {
+			want = time.Unix(int64(tc.want), 0)
+		}
+		if got := podOf(pod(tc.edit)); !got.Since.Equal(want) {
+			t.Errorf("%s: %s, want %s", name, got.Since, want)
 		}
 	}
 }

@@ -24,35 +24,46 @@ const (
 const (
 	// shortest and longest are the pauses between two looks; the first ones are short because most waits are.
 	shortest, longest = 5 * time.Millisecond, 100 * time.Millisecond
+	// unasked is the pause between two looks while a watch is to tell of a change.
+	unasked = 500 * time.Millisecond
 	// perDiagnosis is how many looks at a workload there are for one at the Sandbox, which says why it does not come.
 	perDiagnosis = 4
 )
 
-// await looks at a subject again and again until it has changed, or, for a workload, until the Sandbox says that it will not come or
-// is on another course. It refuses a stop that takes longer than it may, and lets a raise know when the workload is overdue.
+// await looks at a subject until it has changed, or, for a workload, until the Sandbox says that it will not come or is on another
+// course. It refuses a stop that takes longer than it may, and lets a raise know when the workload is overdue. It looks when a watch of
+// the Pod says so, and now and then in case it does not; where there is none, again and again.
 func (r *round) await(ctx context.Context, subject plan.Subject) (plan.Step, error) {
-	raising := r.goal.Goal == plan.Provision || r.goal.Goal == plan.Restart
+	raised := subject == plan.SubjectWorkload && (r.goal.Goal == plan.Provision || r.goal.Goal == plan.Restart)
 	limit, began, before, course := r.limit(subject), time.Now(), r.version(subject), r.course()
+	changed := func() bool { return r.version(subject) != before || r.course() != course }
 	r.attempt.Refusal = ""
+	told, stop := r.told(ctx, subject)
+	defer stop()
 	wait := shortest
 	for looks := 1; ; looks++ {
-		if !sleep(ctx, wait) {
+		heard, ok := told.sleep(ctx, wait)
+		if !ok {
 			return plan.Step{}, fmt.Errorf("wait for the %s: %w", subject, context.Cause(ctx))
 		}
 		wait = min(2*wait, longest)
-		r.lookAt(ctx, subject)
-		if subject == plan.SubjectWorkload && looks%perDiagnosis == 0 {
+		if raised && heard { // all that the next step rests on, at once
+			r.lookAround(ctx)
+		} else {
+			r.lookAt(ctx, subject)
+		}
+		if subject == plan.SubjectWorkload && (looks%perDiagnosis == 0 || told.watches()) {
 			r.lookAt(ctx, plan.SubjectSandbox)
 			r.attempt.Refusal = r.diagnosis()
 		}
 		overdue := time.Since(began) > limit
 		switch {
-		case r.version(subject) != before, r.course() != course, r.attempt.Refusal != "":
-			if raising && subject == plan.SubjectWorkload {
+		case changed(), r.attempt.Refusal != "":
+			if raised && !heard {
 				r.lookAround(ctx)
 			}
 			return plan.Step{}, nil
-		case overdue && raising && subject == plan.SubjectWorkload && r.seen.workload.value == nil:
+		case overdue && raised && r.seen.workload.value == nil:
 			r.attempt.WorkloadOverdue = true
 			return plan.Step{}, nil
 		case overdue:

@@ -317,7 +317,7 @@ func TestAnAttemptEndsAlsoWhenItsNameWasWrittenUnheard(t *testing.T) {
 			if write != named {
 				return nil
 			}
-			time.Sleep(attemptLimit)
+			time.Sleep(nameLimit)
 			return cluster.ErrUnsettled
 		}
 		s := newSite(t, w)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,11 @@ func TestEveryWriteMayFail(t *testing.T) {
 						w.after = hook
 					}
 					s := newSite(t, w)
+					if !fail.before && strings.HasPrefix(provisioned[n], "create secret") { // nobody can tell whose it is
+						s.refused(t.Context(), s.goal(plan.Provision), string(plan.Broke))
+						s.bare()
+						return
+					}
 					s.do(s.goal(plan.Provision))
 					s.whole()
 				})
@@ -126,8 +132,13 @@ func TestEveryWriteMayBeTheLast(t *testing.T) {
 						w.before, w.after = nil, nil
 						other := newSite(t, w)
 						if finish == "another replica" {
-							other.finish(plan.Provision)
-							other.whole()
+							if half := w.half(); other.finish(plan.Provision) == half {
+								t.Errorf("half-made: %t\n%v", half, w.done())
+							} else if half {
+								other.bare()
+							} else {
+								other.whole()
+							}
 							return
 						}
 						other.keep()
@@ -143,8 +154,16 @@ func TestEveryWriteMayBeTheLast(t *testing.T) {
 	}
 }
 
-// finish calls until the former attempt may be taken over.
-func (s *site) finish(goal plan.Goal) {
+// half reports whether a start has made a Secret of which nobody knows the uid any more, and whose Pod stays.
+func (w *world) half() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pod := w.pods[supervisorPod]
+	return w.secrets[sandboxSecret] != nil && pod != nil && len(pod.Spec.SchedulingGates) > 0
+}
+
+// finish calls until the former attempt may be taken over. It reports whether the run stands; a half-made one is refused and undone.
+func (s *site) finish(goal plan.Goal) bool {
 	s.t.Helper()
 	for range 3 {
 		out, err := s.Do(s.t.Context(), s.goal(goal))
@@ -152,7 +171,10 @@ func (s *site) finish(goal plan.Goal) {
 			s.t.Fatal(err)
 		}
 		if out.Step.Action == plan.Done {
-			return
+			return true
+		}
+		if out.Step.Reason == plan.Collision {
+			return false
 		}
 		if out.Step.Reason != plan.IsTaken {
 			s.t.Fatalf("%s: %s", out.Step.Reason, out.Step.Explanation)
@@ -160,6 +182,7 @@ func (s *site) finish(goal plan.Goal) {
 		time.Sleep(takeOver)
 	}
 	s.t.Fatal("it is never taken over")
+	return false
 }
 
 // keep has the reconcile loop look until nothing is to be done.
@@ -167,7 +190,7 @@ func (s *site) keep() {
 	s.t.Helper()
 	for range 20 {
 		before := len(s.world.done())
-		goal := Goal{Want: plan.Want{Goal: plan.Keep, Ref: theRef()}, Idle: plan.IdleLimit}
+		goal := Goal{Want: plan.Want{Goal: plan.Keep, Ref: theRef()}, Idle: plan.IdleLimit, Still: s.still()}
 		out, err := s.Do(s.t.Context(), goal)
 		if err != nil || out.Step.Action != plan.Done {
 			s.t.Fatalf("%v, %s: %s", err, out.Step.Reason, out.Step.Explanation)

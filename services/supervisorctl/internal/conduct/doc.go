@@ -6,15 +6,23 @@
 //   - It decides nothing: what is done is a step of the planner, and nothing is kept from one call to the next but for how long
 //     another attempt was seen unchanged.
 //   - In one process, one goal is worked on for a Sandbox at a time. Between processes the record decides, by its resourceVersion.
+//   - A start whose call waits for its turn in this process is not taken for abandoned by its reconcile loop. The loop of another process
+//     does not know of the call, and may.
 //   - What a write answered replaces what was seen. A write that rests on what is no longer so leads to a new look, and is never
 //     repeated as it was.
+//   - What Secrets and gates rest on is read again right before they are made and lifted: the fence, and before the Secrets the whole set.
+//   - What is waited for is looked at. A watch only says when, and is not waited for alone.
 //   - Nothing that Keep does waits for an object: the reconcile loop has another look. When it begins a stop, its outcome says why.
 //   - What the cluster refuses, and what a setting or a template keeps from being made, is a refusal at once; what it does not answer
 //     is tried a few times. The end of the call, or of the attempt, is told as such.
-//   - An attempt makes no request later than attemptLimit after it wrote its name into the record, so whoever has seen that name
+//   - An attempt makes no request later than attemptLimit after it wrote the Pods, with its name, into the record, so whoever has seen these
 //     unchanged for longer may take over.
 //   - When a refusal leaves something of the run behind, it is taken away before the refusal is returned, also when the caller has
-//     gone; what that does not achieve, the reconcile loop does.
+//     gone; what that does not achieve within undoLimit, the reconcile loop does, which finds the stop and its reason in the record.
+//   - A Secret is deleted by its name and the uid that the answer to its creation told. By its name alone it is deleted only when it is in
+//     the way of one that this attempt, or the one before it at the same workload Pod, may have made unheard. See package plan.
+//   - Events on Sandboxes are told as well as can be: they keep nobody waiting, are bounded in rate and number, and the same is not told
+//     again for a while. Nothing is decided by them.
 //   - Private keys and tokens are wiped when the Secrets are made, or could not be, on every path; the bundle is its owner's to wipe.
 //   - Each step is a metric, and a span of the trace that the call belongs to.
 //

@@ -34,10 +34,17 @@ func (r *round) execute(ctx context.Context, step plan.Step) (plan.Step, error) 
 	}
 	if err != nil && errors.Is(err, cluster.ErrRefused) {
 		refused = refusal(CompanionRefused, "%v", err)
-		refused.Undo = r.goal.Goal == plan.Provision || r.goal.Goal == plan.Restart
+		refused.Undo = r.raising()
 		return refused, nil
 	}
 	return refused, err
+}
+
+// raising reports whether there is something of the wanted run: a Restart stops another one first.
+func (r *round) raising() bool {
+	record, w := r.course().record, r.goal.Run
+	mine := record.Phase == runstate.Preparing && record.Generation == w.Generation && record.Session == w.Session && record.Epoch == w.Epoch
+	return r.goal.Goal == plan.Provision || r.goal.Goal == plan.Restart && (r.attempt.Began || mine)
 }
 
 func (r *round) carryOut(ctx context.Context, step plan.Step) (plan.Step, error) {
@@ -56,7 +63,7 @@ func (r *round) carryOut(ctx context.Context, step plan.Step) (plan.Step, error)
 	case plan.MakeSecrets:
 		return r.makeSecrets(ctx, step)
 	case plan.DeleteSecrets:
-		return plan.Step{}, r.deleteSecrets(ctx, step.Generation)
+		return plan.Step{}, r.deleteSecrets(ctx)
 	case plan.UngateSupervisor:
 		return plan.Step{}, r.ungate(ctx, &s.supervisor)
 	case plan.UngateWorkload:
@@ -66,17 +73,39 @@ func (r *round) carryOut(ctx context.Context, step plan.Step) (plan.Step, error)
 		if err := r.cluster.DeletePod(ctx, ref.Namespace, name, step.UID); err != nil {
 			return plan.Step{}, err
 		}
+		r.did(step.Action, "supervisor Pod")
 		r.lookAt(ctx, plan.SubjectSupervisor)
+		return plan.Step{}, nil
+	case plan.DeleteWorkload:
+		if err := r.cluster.DeletePod(ctx, ref.Namespace, s.workload.value.Name, step.UID); err != nil {
+			return plan.Step{}, err
+		}
+		r.did(step.Action, "workload Pod")
+		r.lookAt(ctx, plan.SubjectWorkload)
 		return plan.Step{}, nil
 	case plan.DeleteService:
 		if err := r.cluster.DeleteService(ctx, ref.Namespace, workspace.BoundaryService(ref.SandboxID), step.UID); err != nil {
 			return plan.Step{}, err
 		}
+		r.did(step.Action, "boundary Service")
 		s.service = got[corev1.Service]{}
 		return plan.Step{}, nil
 	default:
 	}
 	return refusal(plan.ObjectUnreadable, "nobody can %s", step.Action), nil
+}
+
+// did keeps what is told of: what was made anew for a run that is being raised, and what the reconcile loop took away.
+func (r *round) did(action plan.Action, subject string) {
+	if r.goal.Goal != r.wanted {
+		return // it is undone
+	}
+	if box := r.seen.box.value; box != nil && r.wanted != plan.Keep {
+		if record, err := runstate.Of(box.Annotations); err != nil || record.Phase != runstate.Preparing {
+			return // a stop before the run
+		}
+	}
+	r.deeds = append(r.deeds, deed{action, subject})
 }
 
 func (r *round) createPolicy(ctx context.Context, which plan.Action) error {
@@ -158,8 +187,14 @@ func (r *round) change(ctx context.Context, step plan.Step) error {
 // wrote keeps what follows from a write that was made, or may have been.
 func (r *round) wrote(step plan.Step, sent time.Time) {
 	r.attempt.Began = r.attempt.Began || step.Action == plan.Begin
-	if r.end.IsZero() && step.Record.Attempt == r.attempt.ID {
-		r.end = sent.Add(attemptLimit)
+	if step.Record.Attempt != r.attempt.ID || step.Record.Phase != runstate.Preparing {
+		return
+	}
+	switch {
+	case step.Record.WorkloadUID != "" && step.Record.WorkloadUID != r.workload: // whoever watches counts from the first time
+		r.end, r.workload = sent.Add(attemptLimit), step.Record.WorkloadUID
+	case r.end.IsZero():
+		r.end = sent.Add(nameLimit)
 	}
 }
 
@@ -167,7 +202,7 @@ func (r *round) wrote(step plan.Step, sent time.Time) {
 func (r *round) ungate(ctx context.Context, at *got[corev1.Pod]) error {
 	pod := at.value
 	index := slices.IndexFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == workspace.SchedulingGate })
-	ungated, err := r.cluster.Ungate(ctx, pod.Namespace, pod.Name, string(pod.UID), workspace.SchedulingGate, index)
+	ungated, err := r.cluster.Ungate(ctx, pod, workspace.SchedulingGate, index)
 	if err == nil {
 		at.value = ungated
 	}

@@ -157,6 +157,13 @@ func (s *site) record() runstate.Record {
 	return r
 }
 
+// still is the record as the reconcile loop measures its time.
+func (s *site) still() runstate.Record {
+	r := s.record()
+	r.MainProcess, r.LogLevel = "", ""
+	return r
+}
+
 // fresh is a Sandbox as lifecycle makes it for a create.
 func fresh() *sandboxapi.Object {
 	r := runstate.Record{

@@ -8,7 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/cluster"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
+	"github.com/portcullis-mesh/portcullis/shared/runstate"
 )
 
 // TestGates: one at a time for each name, and nothing is kept of those that left.
@@ -59,13 +61,63 @@ func TestGates(t *testing.T) {
 	})
 }
 
+// TestAStartThatIsExpected is not taken for abandoned while its call waits, and is when it does not; another Sandbox's call is none, and
+// what has come to harm is ended meanwhile.
+func TestAStartThatIsExpected(t *testing.T) {
+	keep := func(s *site) Goal {
+		return Goal{Want: plan.Want{Goal: plan.Keep, Ref: theRef()}, Idle: plan.IdleLimit, Still: s.still()}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, newWorld(fresh()))
+		forget, second := s.Expect(theRef()), s.Expect(theRef())
+		s.do(keep(s))
+		forget()
+		s.do(keep(s))
+		if done := s.world.done(); len(done) != 0 {
+			t.Errorf("while a call waits: %v", done)
+		}
+		s.do(s.goal(plan.Provision))
+		s.world.change(func(w *world) { w.end(supervisorPod) })
+		if out := s.do(keep(s)); out.Step.Reason != plan.Broke {
+			t.Errorf("of a run that broke while a call waits: %+v", out.Step)
+		}
+		second()
+		if len(s.gates.held) != 0 {
+			t.Errorf("%d names are kept", len(s.gates.held))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, newWorld(fresh()))
+		other := theRef()
+		other.Name += "-2"
+		defer s.Expect(other)()
+		if out := s.do(keep(s)); out.Step.Reason != plan.Broke {
+			t.Errorf("nobody waits: %+v", out.Step)
+		}
+	})
+}
+
+// TestWhoLeads is known for as long as a term lasts, also when two of them overlap.
+func TestWhoLeads(t *testing.T) {
+	s := newSite(t, newWorld(fresh()))
+	first, second := s.Lead(), s.Lead()
+	first()
+	if !s.Leads() {
+		t.Error("the second term is not over")
+	}
+	if second(); s.Leads() {
+		t.Error("both terms are over")
+	}
+}
+
 // TestWatched: an attempt of another process may be taken over when it was seen unchanged for long enough, and not before.
 func TestWatched(t *testing.T) {
 	now := time.Unix(0, 0)
 	w := newWatched(func() time.Time { return now })
+	pod := ""
 	expect := func(step, attempt string, may bool) {
 		t.Helper()
-		if got := w.mayTake("me", "box", attempt); got != may {
+		if got := w.mayTake("me", "box", attempt, pod); got != may {
 			t.Errorf("%s: %t", step, got)
 		}
 	}
@@ -76,6 +128,8 @@ func TestWatched(t *testing.T) {
 	expect("for as long as it may work", "other-1", false)
 	now = now.Add(time.Nanosecond)
 	expect("longer", "other-1", true)
+	pod = "workload"
+	expect("longer, and it has come further", "other-1", false)
 	expect("the next one", "other-2", false)
 	now = now.Add(2 * takeOver)
 	expect("longer again", "other-2", true)
@@ -89,7 +143,7 @@ func TestWatchedIsBounded(t *testing.T) {
 	now := time.Unix(0, 0)
 	w := newWatched(func() time.Time { return now })
 	for i := range 2 * mostWatched {
-		if w.mayTake("me", fmt.Sprint(i), "other-1") {
+		if w.mayTake("me", fmt.Sprint(i), "other-1", "") {
 			t.Fatalf("%d is taken over at first sight", i)
 		}
 	}
@@ -97,8 +151,8 @@ func TestWatchedIsBounded(t *testing.T) {
 		t.Errorf("%d are watched", len(w.seen))
 	}
 	now = now.Add(takeOver + 1)
-	w.seen["mine"] = sighting{"other-1", now.Add(-takeOver)}
-	if w.mayTake("me", "mine", "other-1") {
+	w.seen["mine"] = sighting{"other-1", "", now.Add(-takeOver)}
+	if w.mayTake("me", "mine", "other-1", "") {
 		t.Error("taken over at the last moment in which the other may be at work")
 	}
 }
@@ -106,7 +160,43 @@ func TestWatchedIsBounded(t *testing.T) {
 // TestLimits: an attempt has ended, with its last request and clocks that run apart, before another one may take over, and a call may
 // before the loop takes the start for abandoned.
 func TestLimits(t *testing.T) {
-	if attemptLimit+10*time.Second >= takeOver || workloadLimit >= attemptLimit || takeOver >= plan.IdleLimit {
-		t.Errorf("attemptLimit %s, takeOver %s, workloadLimit %s, IdleLimit %s", attemptLimit, takeOver, workloadLimit, plan.IdleLimit)
+	if goingLimit+seldom+10*time.Second >= attemptLimit {
+		t.Errorf("goingLimit %s leaves an attempt of %s no time", goingLimit, attemptLimit)
+	}
+	if attemptLimit+10*time.Second >= takeOver || workloadLimit >= nameLimit || nameLimit >= takeOver || takeOver >= plan.IdleLimit {
+		t.Errorf("attemptLimit %s, nameLimit %s, takeOver %s, workloadLimit %s, IdleLimit %s", attemptLimit, nameLimit, takeOver, workloadLimit, plan.IdleLimit)
+	}
+}
+
+// TestIdleIsOfOneRecord: the time for which a record stood still says nothing about the next one, which the look finds, or a look after a
+// write that was in conflict.
+func TestIdleIsOfOneRecord(t *testing.T) {
+	for name, begin := range map[string]func(s *site, start func()){
+		"before the look": func(_ *site, start func()) { start() },
+		"in conflict": func(s *site, start func()) {
+			s.world.before = at("change sandbox to releasing", func(write string) error {
+				start()
+				return fmt.Errorf("%s: %w", write, cluster.ErrConflict)
+			})
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, newWorld(fresh()))
+			still := s.still()
+			begin(s, func() {
+				s.world.change(func(w *world) {
+					r, err := runstate.Of(w.box.Annotations)
+					if err != nil {
+						t.Error(err)
+					}
+					r.Attempt, r.Session, r.Epoch = "other-1", session, 1
+					w.box.Annotations, w.box.ResourceVersion = r.Annotations(), w.next()
+				})
+			})
+			s.do(Goal{Want: plan.Want{Goal: plan.Keep, Ref: theRef()}, Idle: plan.IdleLimit, Still: still})
+			if r := s.record(); r.Phase != runstate.Preparing || len(s.world.done()) != 0 {
+				t.Errorf("%s: a start that has just begun is stopped: %+v\n%v", name, r, s.world.done())
+			}
+		})
 	}
 }

@@ -20,6 +20,8 @@ type seen struct {
 	fence, egress        got[networkingv1.NetworkPolicy]
 	service              got[corev1.Service]
 	supervisor, workload got[corev1.Pod]
+	// all are the policies of the namespace, which are only looked through for a report.
+	all got[[]networkingv1.NetworkPolicy]
 }
 
 type got[T any] struct {
@@ -49,16 +51,78 @@ func known[T, P any](g got[T], in func(*T) P) plan.Known[P] {
 func (r *round) look(ctx context.Context) {
 	ref, s := r.goal.Ref, &r.seen
 	var reads sync.WaitGroup
+	if goal := r.goal.Goal; goal != plan.Release && goal != plan.Remove { // what runs, or is to run
+		reads.Go(func() {
+			all, err := r.cluster.Policies(ctx, ref.Namespace)
+			s.all = got[[]networkingv1.NetworkPolicy]{value: &all, err: err}
+		})
+	}
+	r.lookAtSet(ctx)
+	reads.Wait()
+}
+
+// lookAtSet reads the Sandbox and its set.
+func (r *round) lookAtSet(ctx context.Context) {
+	ref, s := r.goal.Ref, &r.seen
+	var reads sync.WaitGroup
 	reads.Go(func() { s.fence = take(r.cluster.Policy(ctx, ref.Namespace, workspace.WorkloadFence)) })
 	reads.Go(func() { s.egress = take(r.cluster.Policy(ctx, ref.Namespace, workspace.SupervisorEgress)) })
 	reads.Go(func() {
 		s.service = take(r.cluster.Service(ctx, ref.Namespace, workspace.BoundaryService(ref.SandboxID)))
 	})
 	reads.Go(func() { s.supervisor = take(r.cluster.Pod(ctx, ref.Namespace, workspace.SupervisorPod(ref.SandboxID))) })
+	// The workload Pod is read after the Sandbox: that it is absent while the Sandbox is suspended means that it is gone for good. Only a
+	// call that raises a run has it read beside the Sandbox, by the name that it had last.
+	name, beside := r.workloadName(), r.goal.Goal == plan.Provision
+	if beside {
+		reads.Go(func() { s.workload = take(r.cluster.Pod(ctx, ref.Namespace, name)) })
+	}
 	reads.Go(func() {
 		s.box = take(r.cluster.Sandbox(ctx, ref.Namespace, ref.Name))
-		r.lookAtWorkload(ctx)
+		if !beside {
+			r.lookAtWorkload(ctx)
+		}
 	})
+	reads.Wait()
+	if beside && !r.tells(name) {
+		r.lookAtWorkload(ctx)
+	}
+}
+
+// tells reports whether what was read of a Pod of that name, beside the Sandbox, says something about its workload: the Pod is there, or
+// is not there yet because the Sandbox is still suspended.
+func (r *round) tells(name string) bool {
+	s := &r.seen
+	return s.box.value != nil && s.box.value.PodName() == name && s.workload.err == nil &&
+		(s.workload.value != nil || s.box.value.Mode == sandboxapi.Suspended)
+}
+
+// releases reports whether an action lets something go that cannot be had back: credentials, or a Pod. What it rests on is read right
+// before it, so that whatever somebody has done to the fence meanwhile is seen.
+func releases(action plan.Action) bool {
+	return action == plan.MakeSecrets || action == plan.UngateSupervisor || action == plan.UngateWorkload
+}
+
+// lookBefore reads again what an action that releases something rests on: before the Secrets the whole set, and before each gate both
+// policies, and the workload Pod before its own.
+func (r *round) lookBefore(ctx context.Context, action plan.Action) {
+	var reads sync.WaitGroup
+	switch action {
+	case plan.MakeSecrets:
+		r.lookAtSet(ctx)
+	case plan.UngateWorkload:
+		reads.Go(func() { r.lookAtFence(ctx) })
+		reads.Go(func() { r.lookAtWorkload(ctx) })
+	default:
+		r.lookAtFence(ctx)
+	}
+	reads.Wait()
+}
+
+func (r *round) lookAtFence(ctx context.Context) {
+	var reads sync.WaitGroup
+	reads.Go(func() { r.seen.fence = take(r.cluster.Policy(ctx, r.goal.Ref.Namespace, workspace.WorkloadFence)) })
+	reads.Go(func() { r.seen.egress = take(r.cluster.Policy(ctx, r.goal.Ref.Namespace, workspace.SupervisorEgress)) })
 	reads.Wait()
 }
 
@@ -66,10 +130,20 @@ func (r *round) look(ctx context.Context) {
 // controller will have written the status.
 func (r *round) lookAround(ctx context.Context) {
 	var reads sync.WaitGroup
+	name := r.workloadName()
 	reads.Go(func() { r.lookAt(ctx, plan.SubjectSandbox) })
-	reads.Go(func() { r.seen.fence = take(r.cluster.Policy(ctx, r.goal.Ref.Namespace, workspace.WorkloadFence)) })
-	reads.Go(func() { r.seen.egress = take(r.cluster.Policy(ctx, r.goal.Ref.Namespace, workspace.SupervisorEgress)) })
+	reads.Go(func() { r.seen.workload = take(r.cluster.Pod(ctx, r.goal.Ref.Namespace, name)) })
+	reads.Go(func() { r.lookAtFence(ctx) })
+	reads.Go(func() { r.namespace = take(r.cluster.Namespace(ctx, r.goal.Ref.Namespace)) })
 	reads.Wait()
+}
+
+// workloadName is the name of the workload Pod as far as is known.
+func (r *round) workloadName() string {
+	if box := r.seen.box.value; box != nil {
+		return box.PodName()
+	}
+	return r.goal.Ref.Name
 }
 
 // lookAtWorkload reads the workload Pod, whose name only the Sandbox knows.

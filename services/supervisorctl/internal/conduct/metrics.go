@@ -22,9 +22,18 @@ const (
 	resultRefused = "refused"
 )
 
+// Values of the label result of Events.
+const (
+	eventSent    = "sent"
+	eventFailed  = "failed"
+	eventDropped = "dropped"
+)
+
 type metrics struct {
 	steps *prometheus.HistogramVec
 	goals *prometheus.CounterVec
+	// events are those on Sandboxes.
+	events *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -41,12 +50,19 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Namespace: telemetry.Namespace, Subsystem: subsystem, Name: "goals_total",
 			Help: "Goals by result: done or refused.",
 		}, []string{"goal", "result"}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: telemetry.Namespace, Subsystem: subsystem, Name: "events_total",
+			Help: "Kubernetes Events on Sandboxes by result: sent, failed, or dropped because there were too many.",
+		}, []string{"result"}),
+	}
+	for _, result := range [...]string{eventSent, eventFailed, eventDropped} {
+		m.events.WithLabelValues(result)
 	}
 	for _, goal := range []plan.Goal{plan.Provision, plan.Restart, plan.Release, plan.Remove, plan.Keep} {
 		m.goals.WithLabelValues(goal.String(), resultDone)
 		m.goals.WithLabelValues(goal.String(), resultRefused)
 	}
-	for _, c := range []prometheus.Collector{m.steps, m.goals} {
+	for _, c := range []prometheus.Collector{m.steps, m.goals, m.events} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("conduct: register metrics: %w", err)
 		}

@@ -35,7 +35,11 @@ type Outcome struct {
 	Facts plan.Facts
 }
 
-func (r *round) outcome(last plan.Step) Outcome { return Outcome{Step: last, Facts: r.facts()} }
+func (r *round) outcome(last plan.Step) Outcome {
+	out := Outcome{Step: last, Facts: r.facts()}
+	out.Facts.Openings = r.openings()
+	return out
+}
 
 // diagnosis is why the controller makes no workload Pod for the run that is being raised, when it says so and trying again cannot help
 // by itself; empty otherwise (bug corpus L12, L28).

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/cluster"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
@@ -17,14 +18,25 @@ import (
 type round struct {
 	*Conductor
 	goal    Goal
+	wanted  plan.Goal // also when it is undone
 	attempt plan.Attempt
 	seen    seen
 	log     zerolog.Logger
 
-	// end is when this attempt may make no more requests; zero until its name is in the record.
-	end time.Time
+	// end is when this attempt may make no more requests; zero until its name is in the record. workload is the Pod with which it was set.
+	end      time.Time
+	workload string
 	// began is the step by which Keep began a stop.
 	began plan.Step
+	// namespace as it was read beside other things, of which only the uid is needed; without a value when it was not.
+	namespace got[corev1.Namespace]
+	// deeds are told in Events.
+	deeds []deed
+	// made are the uids of the Secrets that this round made, by name, and unheard those that it may have made. blocked is since
+	// when one was in the way that may go.
+	made    map[string]string
+	unheard map[string]bool
+	blocked time.Time
 }
 
 const (
@@ -43,10 +55,11 @@ func (r *round) work(ctx context.Context) Outcome {
 	r.log.Warn().Str(keyReason, string(last.Reason)).Str(keyExplanation, last.Explanation).Msg("the run is refused, and what it made is taken away")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer cancel()
-	r.goal.Want, r.end = r.goal.Undone(), time.Time{}
+	r.goal.Want, r.end = r.goal.Undone(last, r.course().record.Attempt), time.Time{}
 	if undone := r.take(ctx); undone.Action != plan.Done {
-		r.log.Error().Str(keyReason, string(undone.Reason)).Str(keyExplanation, undone.Explanation).
-			Msg("what a refused run made could not be taken away completely; the reconcile loop goes on with it")
+		r.log.Warn().Str(keyReason, string(undone.Reason)).Str(keyExplanation, undone.Explanation).
+			Msg("what a refused run made is not taken away completely yet; the reconcile loop goes on with it")
+		last.Explanation += "; what the run made is still being taken away"
 	}
 	last.Undo = false
 	return r.outcome(last)
@@ -55,9 +68,15 @@ func (r *round) work(ctx context.Context) Outcome {
 // take looks and takes steps until one ends the goal.
 func (r *round) take(ctx context.Context) plan.Step {
 	r.look(ctx)
-	troubles := 0
+	troubles, fresh := 0, true
 	for range mostSteps {
 		step := r.next()
+		if releases(step.Action) && !fresh {
+			r.lookBefore(ctx, step.Action)
+			fresh = true
+			continue
+		}
+		fresh = false
 		switch {
 		case step.Action == plan.Done, step.Action == plan.Await && r.goal.Goal == plan.Keep:
 			return plan.Step{Action: plan.Done, Reason: r.began.Reason, Explanation: r.began.Explanation}
@@ -74,13 +93,31 @@ func (r *round) take(ctx context.Context) plan.Step {
 				continue
 			}
 		}
+		if errors.Is(err, cluster.ErrConflict) && troubles < mostTroubles && !r.late() && r.unmoved(ctx, step) {
+			troubles++
+			continue
+		}
 		if troubles++; troubles > mostTroubles || r.hopeless(err) || !r.pause(ctx, troubles, err) {
 			return r.gaveUp(ctx, step, err)
 		}
 		r.log.Debug().Err(err).Str(keyAction, step.Action.String()).Msg("everything is looked at again")
 		r.look(ctx)
+		fresh = true
 	}
 	return refusal(verdict.Unexplained, "the goal was not reached within %d steps", mostSteps)
+}
+
+// unmoved reports whether a write to the Sandbox was in conflict with one that is none of the record's: the controller writes the status
+// at the same time. The Sandbox is read again, and all else is as it was seen.
+func (r *round) unmoved(ctx context.Context, step plan.Step) bool {
+	switch step.Action {
+	case plan.Begin, plan.Resume, plan.Write, plan.Suspend:
+	default:
+		return false
+	}
+	before := r.course()
+	r.lookAt(ctx, plan.SubjectSandbox)
+	return r.seen.box.err == nil && r.seen.box.value != nil && r.course() == before
 }
 
 // passes reports whether a refusal may be over at the next look. The reconcile loop has a next look of its own.
@@ -115,7 +152,7 @@ func (r *round) gaveUp(ctx context.Context, step plan.Step, err error) plan.Step
 	case ctx.Err() != nil:
 		return refusal(verdict.CallEnded, "the call ended: %s", why)
 	case r.late():
-		return refusal(verdict.CallEnded, "the attempt has had the %s that it may take; try again: %s", attemptLimit, why)
+		return refusal(verdict.CallEnded, "the attempt has had the time that it may take; try again: %s", why)
 	case err == nil:
 		return step
 	}

@@ -1,6 +1,7 @@
 package conduct
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/material"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 	"github.com/portcullis-mesh/portcullis/shared/secret"
-	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
 // makeSecrets makes all Secrets of the run for the Pods, the fence and the Service that were seen.
@@ -32,7 +32,11 @@ func (r *round) makeSecrets(ctx context.Context, step plan.Step) (plan.Step, err
 	defer facts.ClientKey.Wipe()
 	made, err := material.Make(facts, r.random)
 	if err != nil {
-		refused := refusal(CompanionRefused, "the bootstrap material cannot be made: %v", err)
+		source := ""
+		if strings.Contains(err.Error(), "Client") {
+			source = fmt.Sprintf("; the client's files come from the Secret %s/%s that the setting client_tls_secret_name names", r.settings.Namespace, r.settings.ClientTLSSecretName)
+		}
+		refused := refusal(CompanionRefused, "the bootstrap material cannot be made: %v%s", err, source)
 		refused.Undo = true
 		return refused, nil
 	}
@@ -42,40 +46,31 @@ func (r *round) makeSecrets(ctx context.Context, step plan.Step) (plan.Step, err
 		return plan.Step{}, err
 	}
 	defer wipe(wanted)
-	if afresh {
-		if err := r.deleteSecrets(ctx, step.Generation); err != nil {
-			return plan.Step{}, err
-		}
-		r.attempt.SecretsGone = false
+	if err := r.deleteMade(ctx); err != nil { // of an earlier make
+		return plan.Step{}, err
 	}
-	for i, s := range wanted {
-		err := r.cluster.CreateSecret(ctx, s)
-		if errors.Is(err, cluster.ErrExists) && !afresh {
-			// Secrets are deleted by their names, so this one must not be among what is taken away.
-			for _, mine := range wanted[:i] {
-				if err := r.cluster.DeleteSecret(ctx, mine.Namespace, mine.Name); err != nil {
-					return plan.Step{}, err
-				}
-			}
-			r.attempt.SecretsGone = true
-			refused := refusal(plan.Collision, "a Secret %s exists, which this run did not make", s.Name)
-			refused.Undo = true
-			return refused, nil
+	for _, s := range wanted {
+		err := r.place(ctx, s, afresh)
+		if errors.Is(err, cluster.ErrExists) {
+			return r.inTheWay(s), nil
 		}
 		if err != nil {
 			return plan.Step{}, err
 		}
 	}
-	r.attempt.MadeFor = step.For
+	r.attempt.MadeFor, r.attempt.Secrets = step.For, secretsRecord(r.made)
 	return plan.Step{}, nil
 }
 
 // measured is what the material is made from.
 func (r *round) measured(ctx context.Context) (*material.Facts, error) {
 	s, box := &r.seen, r.sandbox()
-	namespace, err := r.cluster.Namespace(ctx, box.Namespace)
-	if err != nil {
-		return nil, err
+	if r.namespace.value == nil {
+		namespace, err := r.cluster.Namespace(ctx, box.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		r.namespace.value = namespace
 	}
 	address, err := companion.ClusterIP(s.service.value)
 	if err != nil {
@@ -86,7 +81,7 @@ func (r *round) measured(ctx context.Context) (*material.Facts, error) {
 		return nil, errRender{fmt.Errorf("read the proxy's CA bundle: %w", err)}
 	}
 	facts := &material.Facts{
-		SandboxID: box.ID, Namespace: box.Namespace, NamespaceUID: string(namespace.UID), SandboxUID: string(box.UID),
+		SandboxID: box.ID, Namespace: box.Namespace, NamespaceUID: string(r.namespace.value.UID), SandboxUID: string(box.UID),
 		WorkloadPodUID: string(s.workload.value.UID), SupervisorPodUID: string(s.supervisor.value.UID),
 		FenceUID: string(s.fence.value.UID), FenceResourceVersion: s.fence.value.ResourceVersion,
 		ClusterIP: address.String(), BoundaryPort: r.settings.SandboxRuntime.BoundaryPort,
@@ -110,8 +105,27 @@ func (r *round) addClient(ctx context.Context, facts *material.Facts) error {
 	}
 	defer clear(source.Data[corev1.TLSPrivateKeyKey])
 	facts.ClientCA = source.Data["ca.crt"]
+	if err := r.complete(source, wants); err != nil {
+		return err
+	}
 	if wants(material.FileClientKey) {
 		facts.ClientCertificate, facts.ClientKey = source.Data[corev1.TLSCertKey], secret.New(source.Data[corev1.TLSPrivateKeyKey])
+	}
+	return nil
+}
+
+// complete says which file of the client's Secret is missing. An authority that is none is told of as such, by whoever reads it.
+func (r *round) complete(source *corev1.Secret, wants func(string) bool) error {
+	authority := source.Data["ca.crt"]
+	if len(authority) > 0 && !bytes.Contains(authority, []byte("BEGIN CERTIFICATE")) {
+		return nil
+	}
+	for _, file := range [...]struct{ source, staged string }{
+		{"ca.crt", material.FileClientCA}, {corev1.TLSCertKey, material.FileClientCertificate}, {corev1.TLSPrivateKeyKey, material.FileClientKey},
+	} {
+		if wants(file.staged) && len(source.Data[file.source]) == 0 {
+			return errRender{fmt.Errorf("the setting client_tls_secret_name: Secret %s/%s has no %s", r.settings.Namespace, r.settings.ClientTLSSecretName, file.source)}
+		}
 	}
 	return nil
 }
@@ -123,6 +137,9 @@ func (r *round) source(ctx context.Context, setting, name string) (*corev1.Secre
 		return source, nil
 	}
 	err = fmt.Errorf("the setting %s: %w", setting, err)
+	if errors.Is(err, cluster.ErrRefused) {
+		return nil, fmt.Errorf("%w; grant get on it by its name", err)
+	}
 	if errors.Is(err, cluster.ErrAbsent) {
 		return nil, errRender{err}
 	}
@@ -202,20 +219,4 @@ func clearAll(files map[string][]byte) {
 	for _, content := range files {
 		clear(content)
 	}
-}
-
-// deleteSecrets removes the Secrets of a generation by their names.
-func (r *round) deleteSecrets(ctx context.Context, generation string) error {
-	ref := r.goal.Ref
-	names := []string{workspace.SupervisorSecret(ref.SandboxID, generation), workspace.SandboxSecret(ref.SandboxID, generation)}
-	for i := range r.renderer.PullSecretSources() {
-		names = append(names, workspace.PullSecret(ref.SandboxID, generation, i))
-	}
-	for _, name := range names {
-		if err := r.cluster.DeleteSecret(ctx, ref.Namespace, name); err != nil {
-			return err
-		}
-	}
-	r.attempt.SecretsGone, r.attempt.MadeFor = true, plan.Bound{}
-	return nil
 }

@@ -209,10 +209,14 @@ func TestSourcesThatCannotBeUsed(t *testing.T) {
 		reason string
 		want   string
 	}{
-		"no pull Secret":        {func(w *world) { delete(w.sources, "registry") }, string(CompanionRefused), "image_pull_secrets"},
-		"another type":          {func(w *world) { w.sources["registry"].Type = corev1.SecretTypeOpaque }, string(CompanionRefused), "image_pull_secrets"},
-		"no client Secret":      {func(w *world) { delete(w.sources, "client-tls") }, string(CompanionRefused), "client_tls_secret_name"},
-		"no authority in it":    {func(w *world) { w.sources["client-tls"].Data = nil }, string(CompanionRefused), "client-ca.crt"},
+		"no pull Secret":         {func(w *world) { delete(w.sources, "registry") }, string(CompanionRefused), "image_pull_secrets"},
+		"another type":           {func(w *world) { w.sources["registry"].Type = corev1.SecretTypeOpaque }, string(CompanionRefused), "image_pull_secrets"},
+		"no client Secret":       {func(w *world) { delete(w.sources, "client-tls") }, string(CompanionRefused), "client_tls_secret_name"},
+		"no authority in it":     {func(w *world) { w.sources["client-tls"].Data = nil }, string(CompanionRefused), "client_tls_secret_name: Secret sandboxes/client-tls has no ca.crt"},
+		"no authority, but text": {func(w *world) { w.sources["client-tls"].Data["ca.crt"] = []byte("x") }, string(CompanionRefused), "Secret sandboxes/client-tls that the setting client_tls_secret_name names"},
+		"it may not be read": {func(w *world) {
+			w.read = always("secret registry", fmt.Errorf("%w: 403 Forbidden", cluster.ErrRefused))
+		}, string(CompanionRefused), "image_pull_secrets: secret registry: the cluster refuses it: 403 Forbidden; grant get on it by its name"},
 		"it cannot be read now": {func(w *world) { w.read = always("secret registry", errors.New("no answer")) }, string(plan.ObjectUnreadable), "image_pull_secrets"},
 	} {
 		t.Run(name, func(t *testing.T) {

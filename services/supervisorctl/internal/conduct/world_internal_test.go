@@ -2,6 +2,7 @@ package conduct
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,10 +41,17 @@ type world struct {
 	before, after func(write string) error
 	// read stands before each read, which fails with its error.
 	read func(what string) error
+	// tells is what a watch of one Pod does; nil when there is none.
+	tells func(ctx context.Context, name, version string) error
 	// admit changes the workload Pod that the controller makes; nil makes it as it is asked for.
 	admit func(*corev1.Pod)
 	// idle is a controller that does nothing. lingers keeps deleted Pods, as a finalizer does.
 	idle, lingers bool
+
+	// events are those that were written; deny refuses them, denied times.
+	events []*corev1.Event
+	deny   error
+	denied int
 }
 
 func newWorld(box *sandboxapi.Object) *world {
@@ -178,11 +186,21 @@ func (w *world) CreatePod(ctx context.Context, wanted *corev1.Pod) (*corev1.Pod,
 	})
 }
 
-func (w *world) CreateSecret(ctx context.Context, wanted *corev1.Secret) error {
+func (w *world) CreateSecret(ctx context.Context, wanted *corev1.Secret) (string, error) {
 	w.mu.Lock()
 	w.handed = append(w.handed, wanted)
 	w.mu.Unlock()
-	return w.write(ctx, "create secret "+wanted.Name, func() error { return create(w, w.secrets, wanted.Name, wanted.DeepCopy()) })
+	uid := ""
+	err := w.write(ctx, "create secret "+wanted.Name, func() error {
+		made := wanted.DeepCopy()
+		made.UID = types.UID("uid-" + w.next())
+		uid = string(made.UID)
+		return create(w, w.secrets, wanted.Name, made)
+	})
+	if err != nil {
+		return "", err
+	}
+	return uid, nil
 }
 
 func (w *world) DeletePod(ctx context.Context, _, name, uid string) error {
@@ -216,18 +234,83 @@ func (w *world) DeleteService(ctx context.Context, _, name, uid string) error {
 	})
 }
 
-func (w *world) DeleteSecret(ctx context.Context, _, name string) error {
-	return w.write(ctx, "delete secret "+name, func() error { delete(w.secrets, name); return nil })
+func (w *world) DeleteSecret(ctx context.Context, _, name, uid string) error {
+	what := "delete secret " + name
+	if uid == "" {
+		what += " by its name alone"
+	}
+	return w.write(ctx, what, func() error {
+		if found := w.secrets[name]; found != nil && (uid == "" || string(found.UID) == uid) {
+			delete(w.secrets, name)
+		}
+		return nil
+	})
 }
 
-func (w *world) Ungate(ctx context.Context, _, name, uid, gate string, index int) (*corev1.Pod, error) {
+// AwaitPod says what tells does, or nothing at all: whoever waits has to look.
+func (w *world) AwaitPod(ctx context.Context, _, name, version string) error {
+	w.mu.Lock()
+	tells := w.tells
+	w.mu.Unlock()
+	if tells == nil {
+		return errors.New("no watch")
+	}
+	return tells(ctx, name, version)
+}
+
+func (w *world) Policies(ctx context.Context, _ string) ([]networkingv1.NetworkPolicy, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reads++
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("list policies: %w", err)
+	}
+	if w.read != nil {
+		if err := w.read("policies"); err != nil {
+			return nil, err
+		}
+	}
+	var all []networkingv1.NetworkPolicy
+	for _, name := range slices.Sorted(maps.Keys(w.policies)) {
+		all = append(all, *w.policies[name].DeepCopy())
+	}
+	return all, nil
+}
+
+// CreateEvent keeps an Event, unless the world denies it.
+func (w *world) CreateEvent(_ context.Context, wanted *corev1.Event) (*corev1.Event, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deny != nil {
+		w.denied++
+		return nil, w.deny
+	}
+	w.events = append(w.events, wanted.DeepCopy())
+	return wanted, nil
+}
+
+// CountEvent counts one that is there.
+func (w *world) CountEvent(_ context.Context, _, name string, _ []byte) (*corev1.Event, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.events {
+		if e.Name == name {
+			e.Count++
+			return e.DeepCopy(), nil
+		}
+	}
+	return nil, fmt.Errorf("count event %s: %w", name, cluster.ErrAbsent)
+}
+
+func (w *world) Ungate(ctx context.Context, at *corev1.Pod, gate string, index int) (*corev1.Pod, error) {
 	var ungated *corev1.Pod
+	name := at.Name
 	err := w.write(ctx, "ungate "+name, func() error {
 		pod, ok := w.pods[name]
 		if !ok {
 			return fmt.Errorf("ungate %s: %w", name, cluster.ErrAbsent)
 		}
-		if gates := pod.Spec.SchedulingGates; string(pod.UID) != uid || index < 0 || index >= len(gates) || gates[index].Name != gate {
+		if gates := pod.Spec.SchedulingGates; pod.UID != at.UID || pod.ResourceVersion != at.ResourceVersion || index < 0 || index >= len(gates) || gates[index].Name != gate {
 			return fmt.Errorf("ungate %s: %w", name, cluster.ErrConflict)
 		}
 		pod.Spec.SchedulingGates = slices.Delete(pod.Spec.SchedulingGates, index, index+1)

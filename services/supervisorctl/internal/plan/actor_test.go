@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
@@ -15,7 +16,9 @@ type actor struct {
 
 	attempt  plan.Attempt
 	idle     bool
+	blocked  int // times that a Secret was in the way
 	awaits   int
+	named    string        // the attempt in the record that it has seen
 	fenced   int           // changes of somebody to the fence that it has seen
 	queue    []func() bool // writes of the step under way; false ends the step
 	last     plan.Step
@@ -38,6 +41,7 @@ func run(epoch int64) plan.Run {
 
 // act makes one write, or decides. others says whether the attempt with this name may be at work.
 func (a *actor) act(others func(attempt string) bool) {
+	defer a.w.theirsStand()
 	if len(a.queue) > 0 {
 		next := a.queue[0]
 		a.queue = a.queue[1:]
@@ -50,7 +54,7 @@ func (a *actor) act(others func(attempt string) bool) {
 	f.Attempt = a.attempt
 	f.Attempt.MayTake = !others(a.w.record.Attempt)
 	if a.idle && f.Attempt.MayTake {
-		f.Idle = plan.IdleLimit
+		f.Idle = plan.WatchLimit
 	}
 	if a.w.rand != nil && a.w.rand.IntN(8) == 0 {
 		f.Idle = plan.IdleLimit // also one that misjudges it
@@ -59,7 +63,7 @@ func (a *actor) act(others func(attempt string) bool) {
 	if problem != "" {
 		a.w.fail("%s", problem)
 	}
-	a.last, a.fenced = step, a.w.fenced
+	a.last, a.fenced, a.named = step, a.w.fenced, a.w.record.Attempt
 	a.w.say("%s %v: %s %s %s", a.name, a.want.Goal, step.Action, step.Reason, step.Explanation)
 	a.executed = append(a.executed, step.Action)
 	a.begin(step, a.w.change)
@@ -118,6 +122,12 @@ func (a *actor) begin(step plan.Step, change int) {
 				w.supervisor.deleting = true
 			}
 		})
+	case plan.DeleteWorkload:
+		once(func() {
+			if w.workload != nil && w.workload.uid == step.UID {
+				w.workload.deleting = true
+			}
+		})
 	case plan.DeleteService:
 		once(func() {
 			if w.service != nil && w.service.UID == step.UID {
@@ -125,8 +135,12 @@ func (a *actor) begin(step plan.Step, change int) {
 			}
 		})
 	case plan.DeleteSecrets:
-		once(func() { w.sandboxSecret = nil })
-		once(func() { w.supervisorSecret, a.attempt.SecretsGone, a.attempt.MadeFor = nil, true, plan.Bound{} })
+		known := append(slices.Clone(w.made[a.name]), w.made[w.record.Secrets]...)
+		once(func() { w.remove(&w.sandboxSecret, known) })
+		once(func() {
+			w.remove(&w.supervisorSecret, known)
+			a.attempt.SecretsGone, a.attempt.MadeFor = true, plan.Bound{}
+		})
 	default:
 		w.fail("nobody can %s", step.Action)
 	}
@@ -139,7 +153,7 @@ func (a *actor) refused(step plan.Step) {
 		return
 	}
 	a.undoing, a.undone = true, step
-	a.want = a.want.Undone()
+	a.want = a.want.Undone(step, a.named)
 }
 
 // awaited ends a look of the reconcile loop, and a call that has waited for long.
@@ -152,20 +166,39 @@ func (a *actor) awaited(step plan.Step) {
 func (a *actor) makeSecrets(step plan.Step) {
 	w := a.w
 	m := material{attempt: a.name, generation: step.Generation, workload: step.For.Workload, supervisor: step.For.Supervisor}
-	if step.Afresh {
-		a.queue = append(a.queue, func() bool { w.writes++; w.sandboxSecret = nil; return true })
-		a.queue = append(a.queue, func() bool { w.writes++; w.supervisorSecret = nil; return true })
-	}
-	a.queue = append(a.queue, func() bool { w.writes++; return create(&w.sandboxSecret, m) })
-	a.queue = append(a.queue, func() bool {
-		w.writes++
-		if !create(&w.supervisorSecret, m) {
-			return false
+	for _, at := range []**material{&w.sandboxSecret, &w.supervisorSecret} {
+		if len(w.made[a.name]) > 0 {
+			a.queue = append(a.queue, func() bool { w.remove(at, w.made[a.name]); return true })
 		}
-		a.attempt.MadeFor, a.attempt.SecretsGone = step.For, false
+		a.queue = append(a.queue, func() bool {
+			w.writes++
+			return a.place(at, m, step)
+		})
+	}
+	a.queue = append(a.queue, func() bool {
+		a.attempt.MadeFor, a.attempt.Secrets, a.attempt.SecretsGone = step.For, a.name, false
 		return true
 	})
 	a.attempt.Afresh = true
+}
+
+// place makes one Secret. One that is in the way is somebody else's, unless something of ours is about to go; that is waited for a while.
+func (a *actor) place(at **material, m material, step plan.Step) bool {
+	if create(at, m) {
+		a.w.made[a.name] = append(a.w.made[a.name], *at)
+		return true
+	}
+	if a.blocked++; !step.Afresh || a.blocked > 8 {
+		a.refused(plan.Step{Reason: plan.Collision, Explanation: "a Secret is in the way", Undo: true})
+	}
+	return false
+}
+
+// remove deletes a Secret by its uid.
+func (w *world) remove(at **material, known []*material) {
+	if w.writes++; *at != nil && slices.Contains(known, *at) {
+		*at = nil
+	}
 }
 
 func create[T any](at **T, value T) bool {

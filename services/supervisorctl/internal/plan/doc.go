@@ -19,6 +19,8 @@
 //   - A stop takes the supervisor first, then the workload, then the Secrets, and is complete only when both Pods are gone and,
 //     where the controller can say so, it says that the Sandbox is suspended (contract 7.10). A restart whose run was stopped after
 //     it was begun does not begin it again: the stop came later.
+//   - Why a run was ended that nobody asked to end is in the record, until the next one is begun.
+//   - A foreign policy that opens the fence again is reported by whoever has the facts, and changes no step: the fence is what it must be.
 //   - A settled sandbox needs no step: the same facts that came out of Done lead to Done again, without a write, whatever becomes
 //     of the fence (contract 14.2 "3525").
 //   - A record that could not be read again is not written.
@@ -32,17 +34,28 @@
 // read them: until the supervisor's gate is lifted. It then begins the Secrets afresh, for a supervisor Pod of its own: the
 // former's last write may still come, and could be the one that lifts the former Pod's gate.
 //
+// # Whose Secrets
+//
+// Nobody may read a Secret, so nobody can look whose it is that has the name of one of ours, and the runs of a sandbox share the names
+// (contract 4.2). What is deleted is therefore named by its uid, which the answer to its creation told, and which the record keeps of
+// a released run. A Secret of which nobody knows the uid, since whoever made it died, goes with the Pods that own it, which a stop
+// removes first: the garbage collector takes what is ours and nothing else. A run that finds one in its way waits for that, and is
+// refused and undone when it stays. So is one that takes over from an attempt which died between its first Secret and its supervisor's
+// gate: the workload Pod, which is recorded and stays, owns one that is in the way.
+//
+// # Runs that are not ready
+//
+// What keeps a released run from being ready is told at once by whoever has the facts. The run is ended for it at once only when it does
+// not go away by itself: the name of an image that is none, or an image that may not be pulled. All else may heal and has the time
+// of [ReadyLimit]: a registry that is away, a claim that is bound late, a node that is added, a supervisor whose gateway starts after
+// it. Then the run is ended with what was said last.
+//
 // # Supervisors that end
 //
 // The supervisor Pod's containers are replaced in place, so that its uid, which the gateway has stored, stays. Until a run is ready
 // that is all there is to it, within [ReadyLimit]. Afterwards a supervisor that was ever replaced and is not ready ends the run: a
 // boundary is attached to once. A workload that ends by itself ends a run only before it is ready; afterwards the controller's word
 // about it must stay to be seen.
-//
-// # Not covered
-//
-// Secrets are deleted by name, and the runs of a sandbox share the names (contract 4.2). A delete of a stop that died can so come
-// after the Secrets of the next run were made: that run never becomes ready, and is ended at ReadyLimit.
 //
 // The package is pure. Its caller executes the steps for calls and for the reconcile loop.
 package plan

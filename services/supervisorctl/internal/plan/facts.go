@@ -1,9 +1,11 @@
 package plan
 
 import (
+	"strings"
 	"time"
 
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
 
 // Known is what a look at one object found. The zero Known is that nobody looked.
@@ -68,6 +70,24 @@ type Policy struct {
 	Difference string
 	UID        string
 	Generation int64
+	// Since is when it came to be as it is; zero when the cluster does not record that.
+	Since time.Time
+}
+
+// Opening is a policy of somebody else that allows a workload more than the fence does. It decides nothing: it is reported.
+type Opening struct {
+	Policy, UID string
+	// Opens says what, in words.
+	Opens string
+}
+
+// OpeningWords are all of them on one line.
+func OpeningWords(all []Opening) string {
+	said := make([]string, 0, len(all))
+	for _, o := range all {
+		said = append(said, o.Opens)
+	}
+	return strings.Join(said, "; ")
 }
 
 // Ownership is whose an object is that has the name of a companion: judged by the uid of its owner against that of Want.Ref, and
@@ -106,10 +126,17 @@ type Pod struct {
 	Ended, Ready bool
 	// Restarted says that a container of it was started more than once: a supervisor is replaced in place until the run is ready.
 	Restarted bool
-	// Altered says what of the admitted Pod is not as asked for; of the workload only. Empty when all is.
+	// Altered says what of the admitted workload Pod is not as asked for; of a Pod that is released, which of the labels is not the run's
+	// that the fence and the Service find it by. Empty when all is.
 	Altered string
-	// Detail says whose it is, or what differs, or why it ended.
+	// Detail says whose it is, or what differs, or why it ended or is not ready.
 	Detail string
+	// Cause is why it ended or is not ready, when somebody says so: one of the reasons that are about Pods.
+	Cause verdict.Reason
+	// Hopeless says that the cause does not go away by itself, however often is tried.
+	Hopeless bool
+	// Since is when it came to be as it is: deleted, ended, gated, ready or not; zero when the cluster does not record that.
+	Since time.Time
 }
 
 // Bound is what is written in the Secrets of a run, so that they are good for these objects alone. The zero Bound is nothing.
@@ -134,7 +161,9 @@ type Attempt struct {
 	// MadeFor is the For of the MakeSecrets that this attempt brought to its end, after it put its name into the record. DeleteSecrets
 	// makes it zero.
 	MadeFor Bound
-	// SecretsGone says that this attempt removed the Secrets by their names, and made none since.
+	// Secrets is what the record is to say of them.
+	Secrets string
+	// SecretsGone says that this attempt removed the Secrets that it could, and made none since.
 	SecretsGone bool
 	// WorkloadOverdue says that the workload Pod was waited for as long as it may take.
 	WorkloadOverdue bool
@@ -153,8 +182,12 @@ type Facts struct {
 	WorkloadFence, SupervisorFence Known[Policy]
 	Service                        Known[Service]
 	Supervisor, Workload           Known[Pod]
+	// Openings are the policies that open the workload's fence again. They decide nothing.
+	Openings Known[[]Opening]
 
 	Attempt Attempt
-	// Idle is for how long nothing of the Sandbox's record has changed, as far as the asking process has seen.
-	Idle time.Duration
+	// Idle is for how long nothing of the Sandbox's record has changed, as far as the asking process has seen; Witnessed says that it saw
+	// it become as it is, so that Idle is all of the time.
+	Idle      time.Duration
+	Witnessed bool
 }

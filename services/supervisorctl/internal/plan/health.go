@@ -1,6 +1,14 @@
 package plan
 
-import "github.com/portcullis-mesh/portcullis/shared/verdict"
+import (
+	"cmp"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+)
 
 // policy is one of the two of the fence, as it was seen.
 type policy struct {
@@ -49,15 +57,28 @@ func (p *planner) harm() (reason verdict.Reason, why string) {
 	if why := lost("supervisor", p.facts.Supervisor, r.SupervisorUID); why != "" {
 		return Broke, why
 	}
-	s, _ := p.facts.Supervisor.Value()
+	s, seen := p.facts.Supervisor.Value()
+	switch {
+	case s.Altered != "":
+		return Broke, "the supervisor Pod was altered: " + s.Altered
+	case seen && s.Ownership == Theirs:
+		return Broke, "the supervisor Pod was altered: " + s.Detail
+	}
 	if s.Ended || s.Restarted && !s.Ready && r.Phase == "" {
-		return Broke, "the supervisor has ended: " + s.Detail
+		return cmp.Or(s.Cause, Broke), "the supervisor has ended: " + s.Detail
 	}
 	if why := lost("workload", p.facts.Workload, r.WorkloadUID); why != "" {
 		return Broke, why
 	}
-	if w, _ := p.facts.Workload.Value(); w.Ended && r.Phase != "" {
-		return Broke, "the workload has ended before the run was ready: " + w.Detail
+	w, seen := p.facts.Workload.Value()
+	switch {
+	case w.Altered != "":
+		return WorkloadAltered, "the workload Pod was altered after it was released: " + w.Altered
+	case seen && w.Ownership == Theirs:
+		return WorkloadAltered, "the workload Pod was altered after it was released: " + w.Detail
+	}
+	if w.Ended && r.Phase != "" {
+		return cmp.Or(w.Cause, Broke), "the workload has ended before the run was ready: " + w.Detail
 	}
 	return "", ""
 }
@@ -97,4 +118,45 @@ func (p *planner) doubt() (what, why string) {
 		return "workload Pod", why
 	}
 	return "", ""
+}
+
+// sight is one of the Pods, as it was seen.
+type sight struct {
+	what string
+	seen Known[Pod]
+}
+
+// pods are both, the workload first: as long as it does not run, its supervisor cannot be ready.
+func (p *planner) pods() [2]sight {
+	return [...]sight{{"workload Pod", p.facts.Workload}, {"supervisor Pod", p.facts.Supervisor}}
+}
+
+// hopeless says what keeps a run from ever being ready, whatever is waited for; empty when nothing does.
+func (p *planner) hopeless() (reason verdict.Reason, why string) {
+	for _, pod := range p.pods() {
+		if found, ok := pod.seen.Value(); ok && found.Hopeless && !found.Ready {
+			return cmp.Or(found.Cause, NotReady), "the " + pod.what + " can never be ready: " + found.Detail
+		}
+	}
+	return "", ""
+}
+
+// hindrance is what was said last about why a run is not ready: the reason of the first Pod that has one, and the words of all.
+func (p *planner) hindrance() (reason verdict.Reason, why string) {
+	var said []string
+	for _, pod := range p.pods() {
+		found, ok := pod.seen.Value()
+		if !ok || found.Ready {
+			continue
+		}
+		reason = cmp.Or(reason, found.Cause)
+		said = append(said, "the "+pod.what+" is not ready: "+cmp.Or(found.Detail, "nothing says why"))
+	}
+	if c, ok := p.box.Condition(sandboxapi.ConditionReady); ok && c.Status != string(metav1.ConditionTrue) && c.Message != "" {
+		said = append(said, "the controller says of the Sandbox: "+bounded(c.Message))
+	}
+	if len(said) == 0 {
+		said = []string{"nothing says why"}
+	}
+	return cmp.Or(reason, NotReady), strings.Join(said, "; ")
 }

@@ -131,7 +131,9 @@ var rules = []rule{
 	}},
 	{"only what is ours is deleted, by its uid, and once", func(l look, s plan.Step) bool {
 		p, v := l.supervisor, l.service
-		return implies(s.Action == plan.DeleteSupervisor, l.hasSupervisor && p.Ownership != plan.Theirs && !p.Deleting && s.UID == p.UID && s.UID != "") &&
+		w := l.workload
+		return implies(s.Action == plan.DeleteSupervisor, l.hasSupervisor && (p.Ownership != plan.Theirs || p.UID == l.record.SupervisorUID) && !p.Deleting && s.UID == p.UID && s.UID != "") &&
+			implies(s.Action == plan.DeleteWorkload, l.hasWorkload && w.Ownership == plan.Theirs && w.UID == l.record.WorkloadUID && !w.Deleting && s.UID == w.UID && s.UID != "") &&
 			implies(s.Action == plan.DeleteService, l.hasService && v.Ownership != plan.Theirs && !v.Deleting && s.UID == v.UID && s.UID != "" &&
 				implies(l.want.Goal == plan.Provision || l.want.Goal == plan.Restart, v.Ownership == plan.OfAnotherRun && l.record.Phase == runstate.Preparing))
 	}},
@@ -171,7 +173,7 @@ var rules = []rule{
 		for _, c := range l.box.Conditions {
 			said = said || c.Type == "Suspended" && c.Status == "True" && c.ObservedGeneration == l.box.Generation
 		}
-		return implies(over, l.Workload.Absent() && l.box.Mode == sandboxapi.Suspended && said && (l.Supervisor.Absent() || l.supervisor.Ownership == plan.Theirs) &&
+		return implies(over, l.Workload.Absent() && l.box.Mode == sandboxapi.Suspended && said && (l.Supervisor.Absent() || l.supervisor.Ownership == plan.Theirs && l.supervisor.UID != l.record.SupervisorUID) &&
 			(l.Attempt.SecretsGone || l.record.Generation == "") && s.Record.Phase == "" && s.Record.Generation == "")
 	}},
 	{"a release is done when nothing is left", func(l look, s plan.Step) bool {

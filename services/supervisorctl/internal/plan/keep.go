@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,11 +12,15 @@ import (
 )
 
 const (
-	// IdleLimit is for how long a start may make no progress before it is taken for abandoned. It is longer than an attempt may
-	// work after it wrote its name into the record.
-	IdleLimit = 45 * time.Second
+	// IdleLimit is for how long a start may make no progress before it is taken for abandoned. It is just longer than an attempt may
+	// work after it wrote its name into the record: a leader that follows one that died counts it from its first look, and all is to be
+	// settled within a minute of the death. A start that is misjudged is lost, and harms nobody.
+	IdleLimit = 34 * time.Second
 	// ReadyLimit is how long a released run may take until it is ready (contract 7.15).
 	ReadyLimit = 5 * time.Minute
+	// WatchLimit is how long a process must have seen a released run not ready itself before the time in the record counts, which was
+	// another one's and may be of a clock that runs apart.
+	WatchLimit = time.Minute
 )
 
 // keep is one look of the reconcile loop (contract 7.13).
@@ -54,11 +59,22 @@ func (p *planner) keep() Step {
 
 // stopFor is the next step of a stop that is begun for a reason.
 func (p *planner) stopFor(reason verdict.Reason, why string) Step {
+	begun := p.record.Stopping()
 	step := p.stop()
-	if step.Reason == "" {
-		step.Reason, step.Explanation = reason, why
+	if step.Reason != "" || step.Action == Done {
+		return step
+	}
+	step.Reason, step.Explanation = reason, why
+	if step.Action == Write && !begun {
+		step.Record.StopReason, step.Record.StopExplanation = string(reason), bounded(why)
 	}
 	return step
+}
+
+// bounded is a text that may stay in an annotation.
+func bounded(text string) string {
+	const most = 1024
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // keepPreparing leaves a start to the call that is at it. One that nobody is at is finished when its Secrets are with its Pods, and
@@ -96,11 +112,21 @@ func (p *planner) keepReleased() Step {
 		next.Readiness = runstate.Ready
 		return Step{Action: Write, Record: next}
 	}
-	// The time in the record is another process's, so what this one has seen counts as well.
-	if p.record.StartedAt == 0 || p.facts.Now.Sub(p.record.Began()) > ReadyLimit || p.facts.Idle > ReadyLimit {
-		return p.stopFor(Broke, "the run was not ready within "+ReadyLimit.String()+" of its start")
+	if reason, why := p.hopeless(); reason != "" {
+		return p.stopFor(reason, why)
+	}
+	if p.overdue() {
+		reason, why := p.hindrance()
+		return p.stopFor(reason, "the run was not ready within "+ReadyLimit.String()+" of its start: "+why)
 	}
 	return Step{Action: Done}
+}
+
+// overdue reports whether a released run has had its time. What this process has seen decides. Only where another one saw the run
+// released, and led before, the time in the record shortens that.
+func (p *planner) overdue() bool {
+	idle := p.facts.Idle
+	return idle > ReadyLimit || !p.facts.Witnessed && idle >= WatchLimit && p.facts.Now.Sub(p.record.Began()) > ReadyLimit
 }
 
 // ready reports whether the supervisor is ready and the controller says so of the Sandbox.

@@ -27,9 +27,15 @@ func TestKeep(t *testing.T) {
 		{"a start after its supervisor, fence gone", from(lifted, idle, takenOver, noFence), stopsFor("run_broke")},
 		{"released, young", released, does(plan.Done)},
 		{"released, at its limit", from(released, func(f *plan.Facts) { f.Now = start.Add(plan.ReadyLimit) }), does(plan.Done)},
-		{"released, too old", from(released, func(f *plan.Facts) { f.Now = start.Add(plan.ReadyLimit + 1) }), stopsFor("run_broke")},
-		{"released, without a start", from(released, record(func(r *runstate.Record) { r.StartedAt = 0 })), stopsFor("run_broke")},
-		{"released in another's future, unchanged for long", from(released, func(f *plan.Facts) { f.Now, f.Idle = start.Add(-time.Hour), plan.ReadyLimit+1 }), stopsFor("run_broke")},
+		{"released, too old", from(released, late), stopsFor("run_not_ready")},
+		{"released, too old by the record's clock, just seen", from(released, late, func(f *plan.Facts) { f.Idle = 0 }), does(plan.Done)},
+		{"released, too old by the record's clock, not seen for long", from(released, late, func(f *plan.Facts) { f.Idle = plan.WatchLimit - 1 }), does(plan.Done)},
+		{"released, too old by the record's clock, and not by our own", from(released, late, func(f *plan.Facts) { f.Witnessed = true }), does(plan.Done)},
+		{"released, at our own clock's limit", from(released, func(f *plan.Facts) { f.Idle, f.Witnessed = plan.ReadyLimit, true }), does(plan.Done)},
+		{"released, too old by our own clock", from(released, func(f *plan.Facts) { f.Idle, f.Witnessed = plan.ReadyLimit+1, true }), stopsFor("run_not_ready")},
+		{"released, without a start", from(released, late, record(func(r *runstate.Record) { r.StartedAt = 0 })), stopsFor("run_not_ready")},
+		{"released, without a start, just seen", from(released, record(func(r *runstate.Record) { r.StartedAt = 0 })), does(plan.Done)},
+		{"released in another's future, unchanged for long", from(released, func(f *plan.Facts) { f.Now, f.Idle = start.Add(-time.Hour), plan.ReadyLimit+1 }), stopsFor("run_not_ready")},
 		{"released, ready", completing, does(plan.Write)},
 		{"released, ready, late", from(completing, func(f *plan.Facts) { f.Now = start.Add(time.Hour) }), does(plan.Write)},
 		{"released, supervisor ready, Sandbox not", from(completing, object(func(o *sandboxapi.Object) { o.Conditions = nil })), does(plan.Done)},
@@ -90,11 +96,13 @@ func TestAvailability(t *testing.T) {
 		{"supervisor Pod", "ended", supervisorPod(func(p *plan.Pod) { p.Ended, p.Ready = true, false })},
 		{"supervisor Pod", "made anew", supervisorPod(func(p *plan.Pod) { p.UID = "new" })},
 		{"supervisor Pod", "gated", supervisorPod(gated)},
+		{"supervisor Pod", "robbed of its labels", supervisorPod(func(p *plan.Pod) { p.Ownership = plan.Theirs })},
 		{"supervisor Pod", "not recorded", record(func(r *runstate.Record) { r.SupervisorUID = "" })},
 		{"workload Pod", "missing", noWorkload},
 		{"workload Pod", "going", workloadPod(func(p *plan.Pod) { p.Deleting = true })},
 		{"workload Pod", "made anew", workloadPod(func(p *plan.Pod) { p.UID = "new" })},
 		{"workload Pod", "gated", workloadPod(gated)},
+		{"workload Pod", "robbed of its owner", workloadPod(func(p *plan.Pod) { p.Ownership = plan.Theirs })},
 		{"workload Pod", "not recorded", record(func(r *runstate.Record) { r.WorkloadUID = "" })},
 	}
 	for stage, facts := range map[string]func() plan.Facts{"running": base, "released and ready": completing} {
@@ -224,7 +232,9 @@ func TestNames(t *testing.T) {
 		t.Errorf("%v", names)
 	}
 	want := wants(plan.Restart, run(2))
-	if got := want.Undone(); got != wants(plan.Release, run(2)) {
+	released := wants(plan.Release, run(2))
+	released.Attempt = "a"
+	if got := want.Undone(plan.Step{}, "a"); got != released {
 		t.Errorf("%+v", got)
 	}
 }

@@ -17,6 +17,12 @@ func (p *planner) release() Step {
 	if p.box.Deleting {
 		return p.takeDown(true)
 	}
+	if p.want.Reason != "" {
+		if named := p.record.Attempt; named != p.want.Attempt && named != p.facts.Attempt.ID && p.record.Generation != "" && !p.record.Stopping() {
+			return refuse(IsAnother, "the run is attempt %q's by now, and not undone for the attempt that was refused", named)
+		}
+		return p.stopFor(p.want.Reason, p.want.Explanation)
+	}
 	return p.stop()
 }
 
@@ -60,8 +66,8 @@ func (p *planner) remove() Step {
 }
 
 // takeDown removes what is ours without a word to the Sandbox, which is going or gone: the supervisor, the Secrets, the Service. Its
-// workload goes with it, and is awaited. Secrets are removed by their names: not when these may be those of another Sandbox, and not
-// by the reconcile loop, which would do it at every look; they go with the Pods that own them.
+// workload goes with it, and is awaited. Secrets are not removed when the Sandbox is another one, and not by the reconcile loop, which
+// would do it at every look; they go with the Pods that own them.
 func (p *planner) takeDown(secrets bool) Step {
 	if step, ok := p.withoutSupervisor(); !ok {
 		return step
@@ -70,8 +76,8 @@ func (p *planner) takeDown(secrets bool) Step {
 		if why, unknown := p.facts.Workload.unknown(); unknown {
 			return unreadable("workload Pod", why)
 		}
-		if w, ok := p.facts.Workload.Value(); ok && w.Ownership != Theirs {
-			return Step{Action: Await, Subject: SubjectWorkload}
+		if step, ok := p.withoutOurWorkload(); !ok {
+			return step
 		}
 	}
 	generation := p.record.Generation
@@ -97,12 +103,31 @@ func (p *planner) withoutSupervisor() (Step, bool) {
 	}
 	s, ok := p.facts.Supervisor.Value()
 	switch {
-	case !ok, s.Ownership == Theirs:
+	case !ok, !p.ours(s, p.record.SupervisorUID):
 		return Step{}, true
 	case s.Deleting:
 		return Step{Action: Await, Subject: SubjectSupervisor}, false
 	}
 	return Step{Action: DeleteSupervisor, UID: s.UID}, false
+}
+
+// ours reports whether a Pod is of the run, by its owner or by the uid in the record: labels and owners of a Pod can be edited, and it
+// runs on.
+func (p *planner) ours(pod Pod, recorded string) bool {
+	return pod.Ownership != Theirs || p.box.UID == p.want.Ref.UID && recorded != "" && pod.UID == recorded
+}
+
+// withoutOurWorkload is true when no workload Pod of ours is left. One that has lost its owner goes by our hand: neither the controller
+// nor the garbage collector takes it.
+func (p *planner) withoutOurWorkload() (Step, bool) {
+	w, ok := p.facts.Workload.Value()
+	switch {
+	case !ok, !p.ours(w, p.record.WorkloadUID):
+		return Step{}, true
+	case w.Ownership == Theirs && !w.Deleting:
+		return Step{Action: DeleteWorkload, UID: w.UID}, false
+	}
+	return Step{Action: Await, Subject: SubjectWorkload}, false
 }
 
 // stop is contract 7.10. It is Done only for a sandbox that is settled.
@@ -139,18 +164,19 @@ func (p *planner) stop() Step {
 
 // withoutWorkload is true when the workload Pod is gone and the controller says that the Sandbox is suspended, where it can.
 func (p *planner) withoutWorkload() (Step, bool) {
-	if c, ok := p.box.Condition(sandboxapi.ConditionSuspended); ok && c.Status == string(metav1.ConditionFalse) && c.Reason == sandboxapi.ReasonPodNotOwned {
-		return refuse(Collision, "the controller does not suspend the Sandbox, because the Pod %s is not its own: %s", p.box.PodName(), c.Message), false
-	}
 	if why, unknown := p.facts.Workload.unknown(); unknown {
 		return unreadable("workload Pod", why), false
 	}
+	if step, ok := p.withoutOurWorkload(); !ok {
+		return step, false
+	}
+	if c, ok := p.box.Condition(sandboxapi.ConditionSuspended); ok && c.Status == string(metav1.ConditionFalse) && c.Reason == sandboxapi.ReasonPodNotOwned {
+		return refuse(Collision, "the controller does not suspend the Sandbox, because the Pod %s is not its own: %s", p.box.PodName(), c.Message), false
+	}
 	w, ok := p.facts.Workload.Value()
 	switch {
-	case ok && w.Ownership == Theirs:
-		return refuse(Collision, "the Pod %s is not the Sandbox's: %s", w.Name, w.Detail), false
 	case ok:
-		return Step{Action: Await, Subject: SubjectWorkload}, false
+		return refuse(Collision, "the Pod %s is not the Sandbox's: %s", w.Name, w.Detail), false
 	case p.box.Version == sandboxapi.V1beta1 && !p.box.ReportsSuspended():
 		return Step{Action: Await, Subject: SubjectSandbox}, false
 	}
@@ -163,10 +189,7 @@ func (p *planner) settled() (bool, Step) {
 	if r.Bootstrapping || r.Phase != "" || r.Generation != "" || p.box.Mode != sandboxapi.Suspended {
 		return false, Step{}
 	}
-	for _, pod := range [...]struct {
-		what string
-		seen Known[Pod]
-	}{{"supervisor Pod", p.facts.Supervisor}, {"workload Pod", p.facts.Workload}} {
+	for _, pod := range p.pods() {
 		if why, unknown := pod.seen.unknown(); unknown {
 			return false, unreadable(pod.what, why)
 		}

@@ -3,6 +3,7 @@ package plan
 import (
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
@@ -42,10 +43,18 @@ type Want struct {
 	Ref  Ref
 	// Run to raise or to stop; not read for Keep.
 	Run Run
+	// Reason and Explanation are why a run is stopped that could not be raised; of Undone alone.
+	Reason      verdict.Reason
+	Explanation string
+	// Attempt is the one that the record named at the refusal; of Undone alone.
+	Attempt string
 }
 
-// Undone is the goal that takes away what a refused one made.
-func (w Want) Undone() Want { return Want{Goal: Release, Ref: w.Ref, Run: w.Run} }
+// Undone is the goal that takes away what a refused one made. attempt is what the record named when it was refused: the run of another
+// one that takes over meanwhile is left alone.
+func (w Want) Undone(refused Step, attempt string) Want {
+	return Want{Goal: Release, Ref: w.Ref, Run: w.Run, Reason: refused.Reason, Explanation: refused.Explanation, Attempt: attempt}
+}
 
 // Next decides. The same Want and Facts lead to the same Step.
 func Next(want Want, facts *Facts) Step {

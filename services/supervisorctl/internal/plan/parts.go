@@ -70,6 +70,8 @@ func (p *planner) supervised() (Step, bool) {
 		return undo(Broke, "the supervisor Pod is not what it must be, after it was released: %s", s.Detail), false
 	case s.Ownership != OfThisRun:
 		return Step{Action: DeleteSupervisor, UID: s.UID}, false
+	case !s.Gated && !p.released() && s.UID != "" && s.UID != p.record.SupervisorUID && s.UID == p.facts.Attempt.MadeFor.Supervisor:
+		return undo(Broke, "the record does not name the Pods any more for which this attempt made the Secrets: somebody changed it"), false
 	case !s.Gated && !p.released():
 		return undo(GateLifted, "the supervisor Pod %s has lost its gate before its Secrets were made", s.Name), false
 	case s.Gated && p.takesOver() && s.UID == p.record.SupervisorUID:

@@ -111,7 +111,7 @@ func anyFacts(d dice) plan.Facts {
 			ID: pick(d, me, me, me, ""), MayTake: flip(d), Began: flip(d), Afresh: flip(d), SecretsGone: flip(d), WorkloadOverdue: flip(d), Refusal: pick(d, "", "quota"),
 			MadeFor: pick(d, bound, bound, plan.Bound{}, plan.Bound{Workload: "new", Supervisor: "supervisor"}, plan.Bound{Workload: "workload", Supervisor: "new"}),
 		},
-		Idle: pick(d, 0, plan.IdleLimit-1, plan.IdleLimit, plan.ReadyLimit+1, -1),
+		Idle: pick(d, 0, plan.IdleLimit-1, plan.IdleLimit, plan.WatchLimit, plan.ReadyLimit+1, -1), Witnessed: flip(d),
 	}
 }
 

@@ -116,6 +116,9 @@ func (p *planner) raise() Step {
 	}
 	released := p.record
 	released.Phase = runstate.Released
+	if p.facts.Attempt.MadeFor != (Bound{}) {
+		released.Secrets = p.facts.Attempt.Secrets
+	}
 	return Step{Action: Write, Record: released}
 }
 

@@ -13,6 +13,7 @@ const (
 	IsAnother             = verdict.RunIsAnother
 	IsTaken               = verdict.RunIsTaken
 	Broke                 = verdict.RunBroke
+	NotReady              = verdict.RunNotReady
 	FenceNotAcknowledged  = verdict.FenceNotAcknowledged
 	FenceAltered          = verdict.FenceAltered
 	Collision             = verdict.CompanionCollision

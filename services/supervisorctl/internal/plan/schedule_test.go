@@ -74,6 +74,7 @@ func (w *world) lands() {
 		w.say("the write that was on its way comes")
 		w.inflight()
 		w.inflight = nil
+		w.theirsStand()
 	}
 }
 
@@ -207,6 +208,12 @@ func (w *world) foreignGoes() {
 	if w.service != nil && w.service.Ownership == plan.Theirs {
 		w.service = nil
 	}
+	for _, at := range []**material{&w.sandboxSecret, &w.supervisorSecret} {
+		if !ours(*at) {
+			*at = nil
+		}
+	}
+	w.theirs = nil
 }
 
 // meddle is somebody with rights of his own.
@@ -262,6 +269,8 @@ func (w *world) fenceDeeds(fenced func(func()) func()) []deed {
 		{"makes the fence anew", w.fence != nil, fenced(func() { w.fence = &plan.Policy{Standing: plan.Stands, UID: w.uid("fence"), Generation: 1} })},
 		{"mends the fence", w.fence != nil && w.fence.Standing != plan.Stands, fenced(func() { w.fence.Generation++; w.fence.Standing = plan.Stands })},
 		{"has a fence of that name", w.fence == nil, fenced(func() { w.fence = &plan.Policy{Standing: plan.Foreign, UID: w.uid("foreign"), Generation: 1} })},
+		{"has a Secret of the sandbox's name", w.sandboxSecret == nil, w.foreign(&w.sandboxSecret)},
+		{"has a Secret of the supervisor's name", w.supervisorSecret == nil, w.foreign(&w.supervisorSecret)},
 		{"deletes the Service", w.service != nil && w.service.Ownership != plan.Theirs, func() { w.service = nil }},
 		{"has a Service of that name", w.service == nil, func() { w.service = &plan.Service{UID: w.uid("foreign"), ClusterIP: "10.0.0.2"} }},
 	}

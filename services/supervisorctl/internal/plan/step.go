@@ -32,7 +32,7 @@ const (
 	Resume
 	// Write writes Record.
 	Write
-	// MakeSecrets removes what an earlier attempt left under the names, if there was one, and makes all Secrets: several writes.
+	// MakeSecrets makes all Secrets: several writes. What it finds under a name is in its way: see Afresh.
 	MakeSecrets
 	// UngateSupervisor and UngateWorkload lift the gate of the Pod with UID.
 	UngateSupervisor
@@ -41,15 +41,19 @@ const (
 	// DeleteSupervisor and DeleteService delete the object with UID.
 	DeleteSupervisor
 	DeleteService
+	// DeleteWorkload deletes the workload Pod with UID, of which the controller takes no notice any more because somebody took its
+	// owner away.
+	DeleteWorkload
 	// Suspend writes Record and makes the Sandbox suspended.
 	Suspend
-	// DeleteSecrets removes the Secrets of Generation by their names: several writes.
+	// DeleteSecrets removes those Secrets of Generation of which the uid is known, to the record or to this attempt: several writes. The
+	// others go with the Pods that own them.
 	DeleteSecrets
 )
 
 var actionNames = [...]string{
 	"refuse", "done", "await", "create-workload-fence", "create-supervisor-fence", "create-service", "create-supervisor", "begin", "resume",
-	"write", "make-secrets", "ungate-supervisor", "ungate-workload", "delete-supervisor", "delete-service", "suspend", "delete-secrets",
+	"write", "make-secrets", "ungate-supervisor", "ungate-workload", "delete-supervisor", "delete-service", "delete-workload", "suspend", "delete-secrets",
 }
 
 // String is the action's name in logs and metrics.
@@ -96,7 +100,8 @@ type Step struct {
 	Generation string
 	// For is what MakeSecrets makes them for.
 	For Bound
-	// Afresh says that an earlier attempt may have left Secrets; Attempt.Afresh keeps it.
+	// Afresh says that an earlier attempt or run may have left Secrets whose Pods are gone, so that one that is in the way may be about
+	// to go; Attempt.Afresh keeps it.
 	Afresh bool
 
 	// Reason and Explanation of a refusal, or of a stop that Keep begins.
@@ -133,7 +138,7 @@ func sure(step Step) Step {
 		} else if again != step.Record {
 			return refuse(RecordInvalid, "to %s would leave a record that reads differently", step.Action)
 		}
-	case UngateSupervisor, UngateWorkload, DeleteSupervisor, DeleteService:
+	case UngateSupervisor, UngateWorkload, DeleteSupervisor, DeleteService, DeleteWorkload:
 		if step.UID == "" {
 			return unreadable("object to "+step.Action.String(), "it has no uid")
 		}

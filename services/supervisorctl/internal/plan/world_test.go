@@ -17,6 +17,9 @@ const generation, session = "g0000000000000007", "5f0c7a52-8d0a-4a33-9d4e-1b8f6a
 // material is one of a run's two Secrets: whose attempt made it, for which generation, for which Pods.
 type material struct{ attempt, generation, workload, supervisor string }
 
+// ours reports whether there is a Secret, and it is not somebody else's.
+func ours(m *material) bool { return m != nil && m.attempt != somebody }
+
 // somebody is who lifts a gate and is none of us.
 const somebody = "somebody"
 
@@ -47,10 +50,14 @@ type world struct {
 	service                         *plan.Service
 	supervisor, workload            *pod
 	sandboxSecret, supervisorSecret *material
+	// theirs are the Secrets of somebody else.
+	theirs []*material
 	// webhook is what it changes of every workload Pod.
 	webhook string
 	// flaky is that one object cannot be read now and then.
 	flaky bool
+	// made are the Secrets of which an attempt of that name heard that it made them.
+	made map[string][]*material
 	// writes counts the requests that changed something, fenced the changes of somebody to the fence.
 	writes, fenced int
 	// elapsed since start.
@@ -61,7 +68,7 @@ type world struct {
 
 // newWorld has a Sandbox as lifecycle makes it.
 func newWorld(t *testing.T, version sandboxapi.Version) *world {
-	return &world{t: t, version: version, mode: sandboxapi.Suspended, record: runstate.Record{
+	return &world{t: t, version: version, made: map[string][]*material{}, mode: sandboxapi.Suspended, record: runstate.Record{
 		Bootstrapping: true, StartedAt: start.UnixMilli(), Operation: runstate.Create, Phase: runstate.Preparing, Generation: generation, MainProcess: "{}",
 	}}
 }
@@ -107,6 +114,23 @@ func (w *world) facts() plan.Facts {
 		}
 	}
 	return f
+}
+
+// theirsStand holds that nobody of ours deleted a Secret of somebody else.
+func (w *world) theirsStand() {
+	for _, m := range w.theirs {
+		if w.sandboxSecret != m && w.supervisorSecret != m {
+			w.fail("a Secret of somebody else was deleted")
+		}
+	}
+}
+
+// foreign puts a Secret of somebody else under one of our names.
+func (w *world) foreign(at **material) func() {
+	return func() {
+		*at = &material{attempt: somebody}
+		w.theirs = append(w.theirs, *at)
+	}
 }
 
 func (w *world) object() sandboxapi.Object {
@@ -195,21 +219,21 @@ func (w *world) changing(do func()) {
 
 func (w *world) events() []event {
 	s, p := w.supervisor, w.workload
-	ours := func(pod *pod) bool { return pod != nil && !pod.foreign }
-	runs := func(pod *pod) bool { return ours(pod) && !pod.gated && !pod.ended && !pod.deleting }
+	own := func(pod *pod) bool { return pod != nil && !pod.foreign }
+	runs := func(pod *pod) bool { return own(pod) && !pod.gated && !pod.ended && !pod.deleting }
 	up := !w.gone && !w.deleting
 	return []event{
 		{s != nil && s.deleting, func() { w.supervisor = nil }},
 		{p != nil && p.deleting, func() { w.workload = nil }},
 		{w.deleting && !w.gone, func() { w.gone = true }},
-		{w.gone && ours(s) && !s.deleting, func() { s.deleting = true }},
+		{w.gone && own(s) && !s.deleting, func() { s.deleting = true }},
 		{w.gone && w.service != nil && w.service.Ownership != plan.Theirs, func() { w.service = nil }},
-		{(w.gone || w.mode == sandboxapi.Suspended && !w.deleting) && ours(p) && !p.deleting, func() { p.deleting = true }},
+		{(w.gone || w.mode == sandboxapi.Suspended && !w.deleting) && own(p) && !p.deleting, func() { p.deleting = true }},
 		{up && w.mode == sandboxapi.Running && p == nil, func() { w.workload, w.suspended = &pod{uid: w.uid("workload"), gated: true, altered: w.webhook}, false }},
 		{up && w.mode == sandboxapi.Suspended && p == nil && !w.suspended && w.version == sandboxapi.V1beta1, func() { w.suspended = true }},
 		{up && w.mode == sandboxapi.Running && w.suspended, func() { w.suspended = false }},
-		{runs(s) && s.read == nil && w.supervisorSecret != nil, func() { read := *w.supervisorSecret; s.read = &read; w.check() }},
-		{runs(p) && p.read == nil && w.sandboxSecret != nil, func() { read := *w.sandboxSecret; p.read = &read; w.check() }},
+		{runs(s) && s.read == nil && ours(w.supervisorSecret), func() { read := *w.supervisorSecret; s.read = &read; w.check() }},
+		{runs(p) && p.read == nil && ours(w.sandboxSecret), func() { read := *w.sandboxSecret; p.read = &read; w.check() }},
 		{runs(s) && runs(p) && s.read != nil && p.read != nil && *s.read == *p.read && !s.ready, func() { s.ready = true }},
 		{runs(s) && runs(p) && s.ready && !w.reportedReady, func() { w.reportedReady = true }},
 		{!runs(p) && w.reportedReady, func() { w.reportedReady = false }},
@@ -220,7 +244,7 @@ func (w *world) events() []event {
 
 // orphan reports whether a Secret's owner is gone.
 func (w *world) orphan(m *material, owner func(material) string) bool {
-	return m != nil && !(w.supervisor != nil && w.supervisor.uid == owner(*m) || w.workload != nil && w.workload.uid == owner(*m))
+	return ours(m) && !(w.supervisor != nil && w.supervisor.uid == owner(*m) || w.workload != nil && w.workload.uid == owner(*m))
 }
 
 // check holds what must be true of the Pods that read Secrets. Nobody answers for a Pod whose gate somebody lifted.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 )
 
 // desk hands out what the ledger decides. Safe for concurrent use.
@@ -49,10 +51,17 @@ func (d *desk) health(k kind, works bool) {
 	d.with(func(l *ledger, _ time.Time) { l.health(k, works) })
 }
 
-func (d *desk) done(t task, f *finding) (c change) {
-	d.with(func(l *ledger, now time.Time) { c = l.done(t, f, now) })
-	return c
+// done ends a look. news are the policies that open a fence of the namespace since, or do not any more.
+func (d *desk) done(t task, f *finding) (c change, n news) {
+	d.with(func(l *ledger, now time.Time) {
+		n.opened, n.closed = l.inspect(&t, f)
+		c = l.done(t, f, now)
+	})
+	return c, n
 }
+
+// news are what changed for a namespace.
+type news struct{ opened, closed []plan.Opening }
 
 // take waits for a look that is due; false when ctx ends first.
 func (d *desk) take(ctx context.Context) (task, bool) {

@@ -56,11 +56,14 @@ type entry struct {
 	// first change since then.
 	stamp, looked uint64
 	changed       time.Time
+	// distant says that all that has changed since then are policies of others.
+	distant bool
 
-	// record as it was last seen, and since when it has been like that.
-	record   runstate.Record
-	readable bool
-	since    time.Time
+	// record as it was last seen, since when it has been like that, and whether another one was seen before.
+	record    runstate.Record
+	readable  bool
+	since     time.Time
+	witnessed bool
 
 	// last is when the last look ended, again how long after that the next one is due when nothing changes, and failures how many in
 	// a row found nothing out.
@@ -72,6 +75,8 @@ type entry struct {
 	version string
 	// reason of the last look's refusal.
 	reason verdict.Reason
+	// openings are the policies that open the sandbox's fence, as it was last known.
+	openings []plan.Opening
 
 	working bool
 	// due, calm and index belong to the queues.
@@ -80,18 +85,19 @@ type entry struct {
 	index int
 }
 
-// changedAt notes a change.
-func (e *entry) changedAt(now time.Time) {
+// changedAt notes a change. A distant one is of a policy of others.
+func (e *entry) changedAt(now time.Time, distant bool) {
 	if e.stamp == e.looked {
-		e.changed = now
+		e.changed, e.distant = now, distant
 	}
+	e.distant = e.distant && distant
 	e.stamp++
 }
 
 // saw notes a record, whoever saw it.
 func (e *entry) saw(record runstate.Record, readable bool, now time.Time) {
 	if e.since.IsZero() || record != e.record || readable != e.readable {
-		e.record, e.readable, e.since = record, readable, now
+		e.record, e.readable, e.since, e.witnessed = record, readable, now, !e.since.IsZero()
 	}
 }
 
@@ -117,8 +123,10 @@ func (e *entry) when(suspect bool, most time.Duration) (due time.Time, calm bool
 	switch {
 	case changed && e.box == nil:
 		return later(e.changed.Add(orphanGrace), earliest), false
-	case changed:
+	case changed && (!e.distant || e.ending == never):
 		return later(e.changed, earliest), e.ending == never && !suspect
+	case changed && e.ending == settled: // there is nothing to do but to tell
+		return later(e.changed, earliest), true
 	case e.ending == settled:
 		return later(e.last.Add(min(e.again, most)), earliest), true
 	}

@@ -32,6 +32,10 @@ type ledger struct {
 	listed  [kinds]bool
 	broken  [kinds]bool
 	spaces  map[string]map[string]*entry // by namespace and uid of the Sandbox
+	// fences are the policies that have the fence's names, by namespace and name, and opened counts the sandboxes whose fence a policy
+	// opens, by namespace and name of the policy.
+	fences map[[2]string]*object
+	opened map[[2]string]int
 
 	hurried, calm queue
 	// nextCalm is when the next look may begin that nothing calls for.
@@ -39,7 +43,7 @@ type ledger struct {
 }
 
 func newLedger(gateway string, p pace, random func() float64) *ledger {
-	l := &ledger{gateway: gateway, pace: p, random: random, spaces: map[string]map[string]*entry{}}
+	l := &ledger{gateway: gateway, pace: p, random: random, spaces: map[string]map[string]*entry{}, fences: map[[2]string]*object{}, opened: map[[2]string]int{}}
 	for k := range kinds {
 		l.objects[k] = map[string]*object{}
 	}
@@ -106,10 +110,14 @@ func (l *ledger) attach(o *object, now time.Time) {
 		e.ref = plan.Ref{GatewayID: l.gateway, SandboxID: o.id, Namespace: o.namespace, Name: o.name, UID: o.uid}
 		e.saw(o.record, o.readable, now)
 		if o.version != e.version {
-			e.changedAt(now)
+			e.changedAt(now, false)
 		}
 		l.schedule(e)
 		return
+	case policies:
+		if !o.foreign {
+			l.fences[[2]string{o.namespace, o.name}] = o
+		}
 	case pods, services:
 		if o.owner != "" {
 			e := l.entry(key{o.namespace, o.owner})
@@ -130,9 +138,13 @@ func (l *ledger) detach(o, next *object, now time.Time) {
 	case o.kind == boxes && next == nil:
 		e := l.spaces[o.namespace][o.uid]
 		e.box = nil
-		e.changedAt(now)
+		e.changedAt(now, false)
 		l.schedule(e)
 		return
+	case o.kind == policies && !o.foreign:
+		if at := [2]string{o.namespace, o.name}; l.fences[at] == o {
+			delete(l.fences, at)
+		}
 	case o.kind == boxes: // attach replaces it
 		return
 	case owner != nil && (next == nil || next.owner != o.owner):
@@ -146,7 +158,7 @@ func (l *ledger) detach(o, next *object, now time.Time) {
 func (l *ledger) touch(o *object, now time.Time) {
 	for uid, e := range l.spaces[o.namespace] {
 		if o.kind == policies || uid == o.owner || o.pair != "" && o.pair == workspace.Pair(e.ref.SandboxID) {
-			e.changedAt(now)
+			e.changedAt(now, o.foreign)
 			l.schedule(e)
 		}
 	}
@@ -175,6 +187,7 @@ func (l *ledger) schedule(e *entry) {
 		return
 	}
 	if e.box == nil && len(e.parts) == 0 {
+		l.reopen(e, nil)
 		space := l.spaces[e.key.namespace]
 		if delete(space, e.key.uid); len(space) == 0 {
 			delete(l.spaces, e.key.namespace)
@@ -217,20 +230,8 @@ func (l *ledger) ready() bool {
 func (l *ledger) degraded() bool { return l.broken != [kinds]bool{} }
 
 func (l *ledger) suspect(e *entry) bool {
-	var fence *object
-	egress := false
-	for _, o := range l.objects[policies] {
-		if o.namespace != e.key.namespace {
-			continue
-		}
-		switch o.name {
-		case workspace.WorkloadFence:
-			fence = o
-		case workspace.SupervisorEgress:
-			egress = !o.deleting
-		}
-	}
-	return e.suspect(fence, egress)
+	egress := l.fences[[2]string{e.key.namespace, workspace.SupervisorEgress}]
+	return e.suspect(l.fences[[2]string{e.key.namespace, workspace.WorkloadFence}], egress != nil && !egress.deleting)
 }
 
 // task is one look to make.
@@ -238,10 +239,11 @@ type task struct {
 	key   key
 	ref   plan.Ref
 	stamp uint64
-	// record as it was last seen, and since when it was like that; of a Sandbox whose record can be read.
-	record   runstate.Record
-	readable bool
-	since    time.Time
+	// record as it was last seen, since when it was like that, and whether it was seen to become so; of a Sandbox whose record can be read.
+	record    runstate.Record
+	readable  bool
+	since     time.Time
+	witnessed bool
 }
 
 // take is the look that is due, which must be ended with done, or else how long none will be; negative when nothing is known that
@@ -269,7 +271,7 @@ func (l *ledger) take(now time.Time) (t task, wait time.Duration, ok bool) {
 
 func (l *ledger) begin(e *entry) task {
 	e.working = true
-	return task{key: e.key, ref: e.ref, stamp: e.stamp, record: e.record, readable: e.readable && e.box != nil, since: e.since}
+	return task{key: e.key, ref: e.ref, stamp: e.stamp, record: e.record, readable: e.readable && e.box != nil, since: e.since, witnessed: e.witnessed}
 }
 
 // finding is what a look found.
@@ -282,12 +284,44 @@ type finding struct {
 	stopped verdict.Reason
 	// live is the Sandbox as it was read; nil when it was not, or is gone.
 	live *sandboxapi.Object
+	// openings are the policies that open its fence; inspected says that they are known.
+	openings  []plan.Opening
+	inspected bool
 }
 
 // change is how a sandbox is other than after its last look.
 type change struct {
 	// from and to are the reasons of the refusals, empty for none.
 	from, to verdict.Reason
+}
+
+// inspect notes what a look found of the policies that open the fence of a sandbox; what could not be found out changes nothing. See
+// reopen for what it answers.
+func (l *ledger) inspect(t *task, f *finding) (opened, closed []plan.Opening) {
+	if e := l.spaces[t.key.namespace][t.key.uid]; e != nil && f.inspected {
+		return l.reopen(e, f.openings)
+	}
+	return nil, nil
+}
+
+// reopen notes which policies open the fence of a sandbox. It answers with those that were not known to open one in this namespace
+// before, and with those that do not open any there any more.
+func (l *ledger) reopen(e *entry, now []plan.Opening) (opened, closed []plan.Opening) {
+	at := func(o plan.Opening) [2]string { return [2]string{e.key.namespace, o.Policy} }
+	former := e.openings
+	e.openings = now
+	for _, o := range now {
+		if l.opened[at(o)]++; l.opened[at(o)] == 1 {
+			opened = append(opened, o)
+		}
+	}
+	for _, o := range former {
+		if l.opened[at(o)]--; l.opened[at(o)] == 0 {
+			delete(l.opened, at(o))
+			closed = append(closed, o)
+		}
+	}
+	return opened, closed
 }
 
 // done ends a look.

@@ -144,14 +144,14 @@ func TestAStartIsLeftToItsCall(t *testing.T) {
 	box := boxMeta(1, preparing())
 	b := newBench(t, map[kind][]*metav1.PartialObjectMetadata{boxes: {box}})
 	b.rests(abandonedAfter)
-	b.pass(39 * time.Second)
+	b.pass(29 * time.Second)
 	b.see(pods, supervisorMeta(1, box))
 	b.see(policies, next(fenceMeta(), pickUp))
-	b.rests(abandonedAfter - 39*time.Second)
+	b.rests(abandonedAfter - 29*time.Second)
 	// A change that is none of the record.
 	box = next(box, func(m *metav1.PartialObjectMetadata) { m.Annotations["another"] = "one" })
 	b.see(boxes, box)
-	b.rests(abandonedAfter - 39*time.Second)
+	b.rests(abandonedAfter - 29*time.Second)
 	// Progress.
 	record := preparing()
 	record.Attempt = "b"

@@ -14,6 +14,7 @@ import (
 // Conductor works on goals; *conduct.Conductor is one.
 type Conductor interface {
 	Do(ctx context.Context, goal conduct.Goal) (conduct.Outcome, error)
+	Lead() (end func())
 }
 
 var _ Conductor = (*conduct.Conductor)(nil)
@@ -28,20 +29,20 @@ func look(ctx context.Context, c Conductor, t *task, now func() time.Time) findi
 	defer cancel()
 	goal := conduct.Goal{Want: plan.Want{Goal: plan.Keep, Ref: t.ref}}
 	f := findingOf(c.Do(ctx, goal))
-	if !t.readable || !matters(&t.record, now().Sub(t.since)) || f.ending == busy || f.ending == failed || !f.shows(&t.record) {
+	if !t.readable || !matters(t, now().Sub(t.since)) || f.ending == busy || f.ending == failed || !f.shows(&t.record) {
 		return f
 	}
-	goal.Idle = now().Sub(t.since)
+	goal.Idle, goal.Still, goal.Witnessed = now().Sub(t.since), t.record, t.witnessed
 	return findingOf(c.Do(ctx, goal))
 }
 
 // matters reports whether the planner may decide by the time for which a record has stood still.
-func matters(r *runstate.Record, idle time.Duration) bool {
-	switch r.Phase {
+func matters(t *task, idle time.Duration) bool {
+	switch t.record.Phase {
 	case runstate.Preparing:
 		return idle >= plan.IdleLimit
 	case runstate.Released:
-		return idle > plan.ReadyLimit
+		return idle > plan.ReadyLimit || !t.witnessed && idle >= plan.WatchLimit
 	default:
 	}
 	return false
@@ -74,6 +75,7 @@ func findingOf(out conduct.Outcome, err error) finding {
 	if box, ok := out.Facts.Sandbox.Value(); ok {
 		f.live = &box
 	}
+	f.openings, f.inspected = out.Facts.Openings.Value()
 	switch {
 	case out.Step.Action == plan.Done && f.resting():
 		f.ending = settled

@@ -33,6 +33,8 @@ func (s *scripted) Do(ctx context.Context, goal conduct.Goal) (conduct.Outcome, 
 	return s.answers[len(s.goals)-1]()
 }
 
+func (*scripted) Lead() func() { return func() {} }
+
 // outcome is one that read a Sandbox with the record.
 func outcome(step plan.Step, record runstate.Record) conduct.Outcome {
 	return conduct.Outcome{Step: step, Facts: plan.Facts{Sandbox: plan.Found(sandboxapi.Object{
@@ -57,42 +59,49 @@ func TestIdleIsConfirmedLive(t *testing.T) {
 	moved := preparing()
 	moved.Attempt = "another"
 	for name, tc := range map[string]struct {
-		record  runstate.Record
-		idle    time.Duration
-		answers []func() (conduct.Outcome, error)
-		idles   []time.Duration
+		record    runstate.Record
+		idle      time.Duration
+		answers   []func() (conduct.Outcome, error)
+		idles     []time.Duration
+		witnessed bool
 	}{
-		"just begun": {preparing(), plan.IdleLimit - 1, []func() (conduct.Outcome, error){did(done, preparing())}, []time.Duration{0}},
+		"just begun": {preparing(), plan.IdleLimit - 1, []func() (conduct.Outcome, error){did(done, preparing())}, []time.Duration{0}, false},
 		"abandoned": {
 			preparing(), abandonedAfter,
 			[]func() (conduct.Outcome, error){did(done, preparing()), did(done, releasing())},
-			[]time.Duration{0, abandonedAfter},
+			[]time.Duration{0, abandonedAfter}, true,
 		},
-		"it has moved":   {preparing(), abandonedAfter, []func() (conduct.Outcome, error){did(done, moved)}, []time.Duration{0}},
-		"it is released": {preparing(), abandonedAfter, []func() (conduct.Outcome, error){did(done, released())}, []time.Duration{0}},
+		"it has moved":   {preparing(), abandonedAfter, []func() (conduct.Outcome, error){did(done, moved)}, []time.Duration{0}, true},
+		"it is released": {preparing(), abandonedAfter, []func() (conduct.Outcome, error){did(done, released())}, []time.Duration{0}, true},
 		"it is gone": {preparing(), abandonedAfter, []func() (conduct.Outcome, error){func() (conduct.Outcome, error) {
 			return conduct.Outcome{Step: done, Facts: plan.Facts{Sandbox: plan.Absent[sandboxapi.Object]()}}, nil
-		}}, []time.Duration{0}},
+		}}, []time.Duration{0}, false},
 		"nobody knows": {preparing(), abandonedAfter, []func() (conduct.Outcome, error){
 			did(plan.Step{Action: plan.Refuse, Reason: plan.ObjectUnreadable}, preparing()),
-		}, []time.Duration{0}},
+		}, []time.Duration{0}, false},
 		"the call is at it": {preparing(), abandonedAfter, []func() (conduct.Outcome, error){func() (conduct.Outcome, error) {
 			return conduct.Outcome{}, conduct.ErrBusy
-		}}, []time.Duration{0}},
-		"released for a while": {released(), plan.ReadyLimit, []func() (conduct.Outcome, error){did(done, released())}, []time.Duration{0}},
+		}}, []time.Duration{0}, false},
+		"released for a while": {released(), plan.ReadyLimit, []func() (conduct.Outcome, error){did(done, released())}, []time.Duration{0}, true},
+		"released, as a former leader saw": {
+			released(), plan.WatchLimit,
+			[]func() (conduct.Outcome, error){did(done, released()), did(done, releasing())},
+			[]time.Duration{0, plan.WatchLimit}, false,
+		},
+		"released, as a former leader saw, just seen": {released(), plan.WatchLimit - 1, []func() (conduct.Outcome, error){did(done, released())}, []time.Duration{0}, false},
 		"released for too long": {
 			released(), plan.ReadyLimit + 1,
 			[]func() (conduct.Outcome, error){did(done, released()), did(done, releasing())},
-			[]time.Duration{0, plan.ReadyLimit + 1},
+			[]time.Duration{0, plan.ReadyLimit + 1}, true,
 		},
-		"running for ever": {running(), time.Hour, []func() (conduct.Outcome, error){did(done, running())}, []time.Duration{0}},
-		"stopping":         {releasing(), time.Hour, []func() (conduct.Outcome, error){did(done, releasing())}, []time.Duration{0}},
+		"running for ever": {running(), time.Hour, []func() (conduct.Outcome, error){did(done, running())}, []time.Duration{0}, true},
+		"stopping":         {releasing(), time.Hour, []func() (conduct.Outcome, error){did(done, releasing())}, []time.Duration{0}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &scripted{t: t, answers: tc.answers}
 			ref := plan.Ref{GatewayID: gateway, SandboxID: id(1), Namespace: ns, Name: "box-1", UID: "uid-1"}
 			record, _ := recordOf(tc.record.Annotations())
-			look(t.Context(), c, &task{ref: ref, record: record, readable: true, since: epoch}, func() time.Time { return epoch.Add(tc.idle) })
+			look(t.Context(), c, &task{ref: ref, record: record, readable: true, since: epoch, witnessed: tc.witnessed}, func() time.Time { return epoch.Add(tc.idle) })
 			if len(c.goals) != len(tc.idles) {
 				t.Fatalf("%d calls: %+v", len(c.goals), c.goals)
 			}
@@ -102,6 +111,9 @@ func TestIdleIsConfirmedLive(t *testing.T) {
 				}
 				if goal.Idle != tc.idles[i] {
 					t.Errorf("call %d: idle %s, want %s", i, goal.Idle, tc.idles[i])
+				}
+				if measured := goal.Idle > 0; measured && goal.Still != record || goal.Witnessed != (measured && tc.witnessed) {
+					t.Errorf("call %d: measured of %+v, witnessed %t", i, goal.Still, goal.Witnessed)
 				}
 			}
 		})
@@ -174,6 +186,8 @@ func TestALookEnds(t *testing.T) {
 }
 
 type hanging struct{}
+
+func (hanging) Lead() func() { return func() {} }
 
 func (hanging) Do(ctx context.Context, _ conduct.Goal) (conduct.Outcome, error) {
 	<-ctx.Done()

@@ -79,6 +79,7 @@ func (l *Loop) Lead(ctx context.Context, released <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
+	defer l.conductor.Lead()()
 	l.reporter.desk.Store(d)
 	defer l.reporter.desk.Store(nil)
 	var parts sync.WaitGroup
@@ -111,6 +112,8 @@ func (l *Loop) work(ctx context.Context, d *desk) {
 		if ctx.Err() != nil {
 			return
 		}
-		l.reporter.looked(&t, &f, d.done(t, &f))
+		changed, heard := d.done(t, &f)
+		l.reporter.looked(&t, &f, changed)
+		l.reporter.reopened(t.key.namespace, heard)
 	}
 }

@@ -85,6 +85,9 @@ func TestAnAbandonedStart(t *testing.T) {
 			s.term(func() {
 				passes(plan.IdleLimit)
 				s.looked()
+				if n := s.leading.Load(); n != 1 {
+					t.Errorf("%d terms", n)
+				}
 				passes(time.Second)
 				looks := s.looked("box-1", "box-1")
 				if len(looks) == 2 && (looks[0].idle != 0 || looks[1].idle < plan.IdleLimit || looks[1].idle > plan.IdleLimit+time.Second) {

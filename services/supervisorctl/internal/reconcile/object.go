@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
@@ -30,6 +32,8 @@ type object struct {
 	uid, namespace, name, version string
 	generation                    int64
 	deleting                      bool
+	// foreign says that it is a policy, and none of the fence's.
+	foreign bool
 	// managed says that it has our label. gateway, id and component are what the labels of these names say.
 	managed                bool
 	gateway, id, component string
@@ -53,6 +57,11 @@ func objectOf(k kind, m *metav1.ObjectMeta) object {
 	}
 	if o.pair == "" && o.id != "" {
 		o.pair = workspace.Pair(o.id)
+	}
+	o.foreign = k == policies && o.name != workspace.WorkloadFence && o.name != workspace.SupervisorEgress
+	if o.foreign {
+		// Of a policy that is not the fence's only what it says matters: others may write to the rest of it as often as they like.
+		o.version = fmt.Sprintf("%d %t", o.generation, o.deleting)
 	}
 	if k == boxes {
 		o.record, o.readable = recordOf(m.Annotations)

@@ -25,6 +25,7 @@ const (
 	keyFormer      = "former_reason"
 	keyExplanation = "explanation"
 	keyResource    = "resource"
+	keyPolicy      = "policy"
 )
 
 // tellEvery is how often it is said of a watch that it still does not work.
@@ -49,6 +50,10 @@ var (
 		"Sandboxes of this gateway that the reconcile loop keeps; none where it does not lead.", nil, nil)
 	descRefused = prometheus.NewDesc(prometheus.BuildFQName(telemetry.Namespace, subsystem, "reconcile_refused_sandboxes"),
 		"Sandboxes whose last look by the reconcile loop ended in a refusal, by reason.", []string{"reason"}, nil)
+	descReopened = prometheus.NewDesc(prometheus.BuildFQName(telemetry.Namespace, subsystem, "reconcile_reopened_sandboxes"),
+		"Sandboxes whose fence a policy of somebody else opens again, as of the last look at each.", nil, nil)
+	descReopening = prometheus.NewDesc(prometheus.BuildFQName(telemetry.Namespace, subsystem, "reconcile_reopening_policies"),
+		"Policies of others that open the fence of a sandbox again, as of the last look at each.", nil, nil)
 	descWatching = prometheus.NewDesc(prometheus.BuildFQName(telemetry.Namespace, subsystem, "reconcile_watch_works"),
 		"Whether a watch of the reconcile loop was listed and works (1) or not (0), by resource.", []string{"resource"}, nil)
 )
@@ -84,6 +89,8 @@ func newReporter(log zerolog.Logger, reg prometheus.Registerer) (*reporter, erro
 func (r *reporter) Describe(out chan<- *prometheus.Desc) {
 	out <- descSandboxes
 	out <- descRefused
+	out <- descReopened
+	out <- descReopening
 	out <- descWatching
 }
 
@@ -96,6 +103,8 @@ func (r *reporter) Collect(out chan<- prometheus.Metric) {
 		d.mu.Unlock()
 	}
 	out <- prometheus.MustNewConstMetric(descSandboxes, prometheus.GaugeValue, float64(s.sandboxes))
+	out <- prometheus.MustNewConstMetric(descReopened, prometheus.GaugeValue, float64(s.reopened))
+	out <- prometheus.MustNewConstMetric(descReopening, prometheus.GaugeValue, float64(s.reopening))
 	for reason, n := range s.refused {
 		out <- prometheus.MustNewConstMetric(descRefused, prometheus.GaugeValue, float64(n), string(reason))
 	}
@@ -112,11 +121,13 @@ func (r *reporter) Collect(out chan<- prometheus.Metric) {
 type census struct {
 	sandboxes int
 	refused   map[verdict.Reason]int
-	works     [kinds]bool
+	// reopened are sandboxes, reopening policies.
+	reopened, reopening int
+	works               [kinds]bool
 }
 
 func (l *ledger) census() census {
-	s := census{refused: map[verdict.Reason]int{}}
+	s := census{refused: map[verdict.Reason]int{}, reopening: len(l.opened)}
 	for _, space := range l.spaces {
 		for _, e := range space {
 			if !e.ours {
@@ -127,6 +138,9 @@ func (l *ledger) census() census {
 			}
 			if e.reason != "" {
 				s.refused[e.reason]++
+			}
+			if len(e.openings) > 0 {
+				s.reopened++
 			}
 		}
 	}
@@ -152,6 +166,18 @@ func (r *reporter) looked(t *task, f *finding, c change) {
 		line(r.log.Info()).Str(keyFormer, string(c.from)).Msg("what was refused before is in order")
 	default:
 		line(r.log.Warn()).Str(keyReason, string(c.to)).Str(keyExplanation, f.explanation).Msg("a sandbox cannot be kept as it should be")
+	}
+}
+
+// reopened reports, once per change, the policies of a namespace that open a fence. Nothing is done about them: they are somebody's.
+func (r *reporter) reopened(namespace string, n news) {
+	for _, o := range n.opened {
+		r.log.Warn().Str(keyNamespace, namespace).Str(keyPolicy, o.Policy).Str(keyReason, string(verdict.FenceReopened)).Str(keyExplanation, o.Opens).
+			Msg("a policy of somebody else opens the fence of sandboxes; it is only reported")
+	}
+	for _, o := range n.closed {
+		r.log.Info().Str(keyNamespace, namespace).Str(keyPolicy, o.Policy).Str(keyFormer, string(verdict.FenceReopened)).
+			Msg("a policy does not open the fence of any sandbox any more")
 	}
 }
 

@@ -18,7 +18,7 @@ type Settings struct {
 	// FullLook is how often a settled sandbox is looked at when nothing reports a change. Resync to 24h.
 	FullLook driverconf.Duration `toml:"reconcile_full_look"`
 	// Rate bounds the looks per second that nothing calls for: full ones, and the first ones of a term at sandboxes that seem well. A
-	// look is six reads. 1 to 1000.
+	// look is seven reads. 1 to 1000.
 	Rate int `toml:"reconcile_rate"`
 }
 

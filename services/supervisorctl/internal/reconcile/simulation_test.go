@@ -38,6 +38,7 @@ func newWorld(t *testing.T, seed uint64, n int) *world {
 		w.live[k] = map[string]*metav1.PartialObjectMetadata{}
 	}
 	w.live[policies]["fence"], w.live[policies]["egress"] = fenceMeta(), egressMeta()
+	w.live[policies]["web"] = meta("NetworkPolicy", "web", "web", nil, nil)
 	for i := range n {
 		w.birth(i)
 	}
@@ -82,7 +83,7 @@ func (w *world) stamps() map[key]uint64 {
 // expect notes which sandboxes were changed by what was told.
 func (w *world) expect(before map[key]uint64) {
 	for k, e := range w.entries() {
-		if _, waits := w.told[k]; !waits && e.ours && e.stamp != before[k] {
+		if _, waits := w.told[k]; !waits && e.ours && e.stamp != before[k] && (!e.distant || e.ending == settled) {
 			w.told[k] = w.now
 		}
 	}
@@ -115,7 +116,7 @@ func (w *world) happen() {
 			return
 		}
 		m = m.DeepCopy()
-		m.ResourceVersion = fmt.Sprint("v", w.serial)
+		m.ResourceVersion, m.Generation = fmt.Sprint("v", w.serial), m.Generation+int64(w.random.IntN(2))
 		w.live[k][uid] = m
 		if w.random.IntN(4) > 0 {
 			before := w.stamps()

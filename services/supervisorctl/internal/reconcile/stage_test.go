@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,8 @@ type stage struct {
 	answer func(goal conduct.Goal) (conduct.Outcome, error)
 	now    map[string]int
 	most   int
+	// leading is how many terms there are.
+	leading atomic.Int32
 }
 
 // lookAt is one call of the conductor.
@@ -96,6 +99,12 @@ func (s *stage) Do(_ context.Context, goal conduct.Goal) (conduct.Outcome, error
 	})}}, nil
 }
 
+// Lead implements Conductor.
+func (s *stage) Lead() func() {
+	s.leading.Add(1)
+	return func() { s.leading.Add(-1) }
+}
+
 // taken are the looks since the last time.
 func (s *stage) taken() []lookAt {
 	s.mu.Lock()
@@ -115,6 +124,9 @@ func (s *stage) term(play func()) {
 	cancel()
 	if err := <-over; err != nil {
 		s.t.Error(err)
+	}
+	if n := s.leading.Load(); n != 0 {
+		s.t.Errorf("%d terms after the last", n)
 	}
 	if s.most > 1 {
 		s.t.Errorf("%d looks at one sandbox at a time", s.most)

@@ -53,13 +53,11 @@ func selectors(s workspace.Scheme) ([kinds]string, error) {
 	if err != nil {
 		return [kinds]string{}, fmt.Errorf("reconcile: select Services: %w", err)
 	}
-	fence, err := labels.NewRequirement(workspace.LabelComponent, selection.In, []string{workspace.ComponentWorkloadFence, workspace.ComponentSupervisorEgress})
-	if err != nil {
-		return [kinds]string{}, fmt.Errorf("reconcile: select NetworkPolicies: %w", err)
-	}
 	return [kinds]string{
 		boxes: sandboxes.String(), pods: labels.NewSelector().Add(*roles).String(),
-		services: managed.Add(*service).String(), policies: managed.Add(*fence).String(),
+		services: managed.Add(*service).String(),
+		// All of them: any policy may open a fence again, and one without our labels may have the fence's name.
+		policies: "",
 	}, nil
 }
 

@@ -187,18 +187,18 @@ func TestNewWantsEverything(t *testing.T) {
 	} {
 		settings := good
 		tc.edit(&settings)
-		if _, err := service.New(settings, gatewayID, c, zerolog.Nop(), prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := service.New(settings, gatewayID, c, nil, zerolog.Nop(), prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	registry := prometheus.NewRegistry()
 	for name, create := range map[string]func() error{
-		"no gateway":   func() error { _, err := service.New(good, "", c, zerolog.Nop(), registry); return err },
-		"no conductor": func() error { _, err := service.New(good, gatewayID, nil, zerolog.Nop(), registry); return err },
-		"no registry":  func() error { _, err := service.New(good, gatewayID, c, zerolog.Nop(), nil); return err },
+		"no gateway":   func() error { _, err := service.New(good, "", c, nil, zerolog.Nop(), registry); return err },
+		"no conductor": func() error { _, err := service.New(good, gatewayID, nil, nil, zerolog.Nop(), registry); return err },
+		"no registry":  func() error { _, err := service.New(good, gatewayID, c, nil, zerolog.Nop(), nil); return err },
 		"registered twice": func() error {
-			_, err := service.New(good, gatewayID, c, zerolog.Nop(), registry)
-			_, again := service.New(good, gatewayID, c, zerolog.Nop(), registry)
+			_, err := service.New(good, gatewayID, c, nil, zerolog.Nop(), registry)
+			_, again := service.New(good, gatewayID, c, nil, zerolog.Nop(), registry)
 			return errors.Join(err, again)
 		},
 	} {

@@ -1,11 +1,16 @@
 package service
 
 import (
+	"cmp"
 	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
@@ -17,12 +22,35 @@ func conditions(ref plan.Ref, f *plan.Facts, r *runstate.Record) []*supervisorv1
 		workload, supervisor, fence = r.WorkloadUID, r.SupervisorUID, r.FenceUID
 	}
 	return []*supervisorv1.Condition{
-		policy(supervisorv1.Part_PART_WORKLOAD_FENCE, workspace.WorkloadFence, f.WorkloadFence, fence),
+		reopened(policy(supervisorv1.Part_PART_WORKLOAD_FENCE, workspace.WorkloadFence, f.WorkloadFence, fence), f.Openings),
 		policy(supervisorv1.Part_PART_SUPERVISOR_FENCE, workspace.SupervisorEgress, f.SupervisorFence, ""),
 		service(workspace.BoundaryService(ref.SandboxID), f.Service),
-		pod(supervisorv1.Part_PART_SUPERVISOR_POD, f.Supervisor, supervisor),
-		pod(supervisorv1.Part_PART_WORKLOAD_POD, f.Workload, workload),
+		ended(pod(supervisorv1.Part_PART_SUPERVISOR_POD, f.Supervisor, supervisor), f.Supervisor.Absent(), r),
+		ended(pod(supervisorv1.Part_PART_WORKLOAD_POD, f.Workload, workload), f.Workload.Absent(), r),
 	}
+}
+
+// reopened adds to the condition of a fence that stands what other policies make of it. The fence is there and what it must be, so it
+// stays available (contract 7.13): whether anybody is to be cut off for what somebody else allowed is not ours to decide.
+func reopened(c *supervisorv1.Condition, k plan.Known[[]plan.Opening]) *supervisorv1.Condition {
+	openings, ok := k.Value()
+	switch {
+	case c.GetAvailability() != supervisorv1.Availability_AVAILABILITY_AVAILABLE:
+	case !ok:
+		c.Message = "whether another policy opens it is not known"
+	case len(openings) > 0:
+		say(c, c.Availability, verdict.FenceReopened.CamelCase(), plan.OpeningWords(openings))
+		c.TransitionTime = nil // nobody records it
+	}
+	return c
+}
+
+// ended adds to the condition of a Pod that is gone why the run was ended that it was of.
+func ended(c *supervisorv1.Condition, absent bool, r *runstate.Record) *supervisorv1.Condition {
+	if absent && r.StopReason != "" {
+		say(c, c.Availability, c.Reason, "there is none: the run was ended ("+r.StopReason+"): "+r.StopExplanation)
+	}
+	return c
 }
 
 // condition is what is said of every part that was not found.
@@ -47,6 +75,14 @@ func unavailable(c *supervisorv1.Condition, reason, message string) *supervisorv
 	return say(c, supervisorv1.Availability_AVAILABILITY_UNAVAILABLE, reason, message)
 }
 
+// since says when the cluster recorded the state, if it did.
+func since(c *supervisorv1.Condition, at time.Time) *supervisorv1.Condition {
+	if !at.IsZero() {
+		c.TransitionTime = timestamppb.New(at)
+	}
+	return c
+}
+
 func available(c *supervisorv1.Condition, reason string) *supervisorv1.Condition {
 	return say(c, supervisorv1.Availability_AVAILABILITY_AVAILABLE, reason, "")
 }
@@ -68,7 +104,7 @@ func policy(part supervisorv1.Part, name string, k plan.Known[plan.Policy], reco
 	case replaced(found.UID, recorded):
 		return unavailable(c, "Replaced", "it is not the one that the run was released behind")
 	}
-	return available(c, "Standing")
+	return since(available(c, reasonStanding), found.Since)
 }
 
 func service(name string, k plan.Known[plan.Service]) *supervisorv1.Condition {
@@ -88,7 +124,7 @@ func service(name string, k plan.Known[plan.Service]) *supervisorv1.Condition {
 	case found.ClusterIP == "":
 		return unavailable(c, "NoAddress", "it has no cluster IP of its own")
 	}
-	return available(c, "Standing")
+	return available(c, reasonStanding)
 }
 
 func pod(part supervisorv1.Part, k plan.Known[plan.Pod], recorded string) *supervisorv1.Condition {
@@ -102,9 +138,9 @@ func pod(part supervisorv1.Part, k plan.Known[plan.Pod], recorded string) *super
 	case found.Ownership == plan.Theirs:
 		return unavailable(c, "Foreign", found.Detail)
 	case found.Deleting:
-		return unavailable(c, "Deleting", found.Detail)
+		return since(unavailable(c, "Deleting", found.Detail), found.Since)
 	case found.Ended:
-		return unavailable(c, "PodEnded", found.Detail)
+		return since(unavailable(c, "PodEnded", found.Detail), found.Since)
 	case replaced(found.UID, recorded):
 		return unavailable(c, "Replaced", "it is not the one that was released")
 	case found.Ownership != plan.OfThisRun:
@@ -112,9 +148,16 @@ func pod(part supervisorv1.Part, k plan.Known[plan.Pod], recorded string) *super
 	case found.Altered != "":
 		return unavailable(c, "Altered", found.Altered)
 	case found.Gated:
-		return unavailable(c, "PodGated", "it waits for the rest of the set")
+		return since(unavailable(c, "PodGated", "it waits for the rest of the set"), found.Since)
+	case !found.Ready && found.Hopeless:
+		return since(unavailable(c, notReady(&found), found.Detail), found.Since)
 	case !found.Ready:
-		return say(c, supervisorv1.Availability_AVAILABILITY_DEGRADED, "PodNotReady", found.Detail)
+		return since(say(c, supervisorv1.Availability_AVAILABILITY_DEGRADED, notReady(&found), found.Detail), found.Since)
 	}
-	return available(c, "PodReady")
+	return since(available(c, "PodReady"), found.Since)
+}
+
+// notReady is why, by its stable code.
+func notReady(p *plan.Pod) string {
+	return cmp.Or(p.Cause.CamelCase(), "PodNotReady")
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,8 +42,12 @@ type conductor struct {
 	mu    sync.Mutex
 	goals []conduct.Goal
 	looks []plan.Ref
-	do    func(ctx context.Context, goal conduct.Goal) (conduct.Outcome, error)
-	look  func(ctx context.Context, ref plan.Ref) conduct.Outcome
+	// expected counts, for each Sandbox, the calls that were announced and have not ended.
+	expected map[plan.Ref]int
+	// led says that another replica leads.
+	led  atomic.Bool
+	do   func(ctx context.Context, goal conduct.Goal) (conduct.Outcome, error)
+	look func(ctx context.Context, ref plan.Ref) conduct.Outcome
 }
 
 func (c *conductor) Do(ctx context.Context, goal conduct.Goal) (conduct.Outcome, error) {
@@ -57,6 +62,35 @@ func (c *conductor) Look(ctx context.Context, ref plan.Ref) conduct.Outcome {
 	c.looks = append(c.looks, ref)
 	c.mu.Unlock()
 	return c.look(ctx, ref)
+}
+
+func (c *conductor) Expect(ref plan.Ref) (forget func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.expected == nil {
+		c.expected = map[plan.Ref]int{}
+	}
+	c.expected[ref]++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.expected[ref]--; c.expected[ref] == 0 {
+			delete(c.expected, ref)
+		}
+	}
+}
+
+func (c *conductor) Leads() bool { return !c.led.Load() }
+
+// announced is how many calls are expected.
+func (c *conductor) announced() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := 0
+	for _, n := range c.expected {
+		all += n
+	}
+	return all
 }
 
 func (c *conductor) asked() int {
@@ -93,6 +127,12 @@ func (w *transcript) String() string {
 
 func newSite(t testing.TB, changes ...func(*service.Settings)) *site {
 	t.Helper()
+	return newProbed(t, nil, changes...)
+}
+
+// newProbed is a site whose fences are probed.
+func newProbed(t testing.TB, f service.Fences, changes ...func(*service.Settings)) *site {
+	t.Helper()
 	settings := service.DefaultSettings()
 	for _, change := range changes {
 		change(&settings)
@@ -107,7 +147,7 @@ func newSite(t testing.TB, changes ...func(*service.Settings)) *site {
 	}
 	s := &site{t: t, conductor: c, log: &transcript{}, registry: prometheus.NewRegistry()}
 	var err error
-	s.Service, err = service.New(settings, gatewayID, c, zerolog.New(s.log).Level(zerolog.TraceLevel), s.registry)
+	s.Service, err = service.New(settings, gatewayID, c, f, zerolog.New(s.log).Level(zerolog.TraceLevel), s.registry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,6 +173,7 @@ func standing() plan.Facts {
 		Service:         plan.Found(plan.Service{UID: "uid-service", Ownership: plan.OfThisRun, ClusterIP: "10.0.0.1"}),
 		Supervisor:      plan.Found(plan.Pod{Name: "os-supervisor-" + sandboxID, UID: "uid-supervisor", Ownership: plan.OfThisRun, Ready: true}),
 		Workload:        plan.Found(plan.Pod{Name: "team-a--demo", UID: "uid-workload", Ownership: plan.OfThisRun, Ready: true}),
+		Openings:        plan.Found[[]plan.Opening](nil),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +20,8 @@ import (
 
 // Conductor works on goals; *conduct.Conductor is one.
 type Conductor interface {
+	Expect(ref plan.Ref) (forget func())
+	Leads() bool
 	Do(ctx context.Context, goal conduct.Goal) (conduct.Outcome, error)
 	Look(ctx context.Context, ref plan.Ref) conduct.Outcome
 }
@@ -32,6 +35,7 @@ type Service struct {
 	settings  Settings
 	gatewayID string
 	conductor Conductor
+	fences    Fences
 	turns     *turns
 	log       zerolog.Logger
 	metrics   *metrics
@@ -39,8 +43,8 @@ type Service struct {
 
 var _ supervisorv1.SupervisorServiceServer = (*Service)(nil)
 
-// New makes a Service for one gateway and registers the metrics portcullis_supervisorctl_call_seconds and _calls_in_progress.
-func New(settings Settings, gatewayID string, conductor Conductor, log zerolog.Logger, reg prometheus.Registerer) (*Service, error) {
+// New makes a Service for one gateway; fences are nil where nobody probes them. It registers the metrics portcullis_supervisorctl_call_seconds and _calls_in_progress.
+func New(settings Settings, gatewayID string, conductor Conductor, fences Fences, log zerolog.Logger, reg prometheus.Registerer) (*Service, error) {
 	var problems []error
 	settings.Validate(func(key, problem string) {
 		problems = append(problems, fmt.Errorf("portcullis.supervisorctl.%s %s", key, problem))
@@ -51,8 +55,11 @@ func New(settings Settings, gatewayID string, conductor Conductor, log zerolog.L
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
+	if fences == nil {
+		fences = unprobed{}
+	}
 	s := &Service{
-		settings: settings, gatewayID: gatewayID, conductor: conductor, log: log,
+		settings: settings, gatewayID: gatewayID, conductor: conductor, fences: fences, log: log,
 		turns: newTurns(settings.MaxConcurrent, settings.MaxConcurrentPerNamespace),
 	}
 	var err error
@@ -68,7 +75,7 @@ func (s *Service) Provision(ctx context.Context, in *supervisorv1.ProvisionReque
 	if err != nil {
 		return nil, err
 	}
-	return &supervisorv1.ProvisionResponse{Identity: released(&outcome.facts), Status: statusOf(outcome.ref, &outcome.facts)}, nil
+	return &supervisorv1.ProvisionResponse{Identity: released(&outcome.facts), Status: s.describe(outcome.ref, &outcome.facts)}, nil
 }
 
 // Restart implements the call.
@@ -83,7 +90,7 @@ func (s *Service) Restart(ctx context.Context, in *supervisorv1.RestartRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return &supervisorv1.RestartResponse{Identity: released(&outcome.facts), Status: statusOf(outcome.ref, &outcome.facts)}, nil
+	return &supervisorv1.RestartResponse{Identity: released(&outcome.facts), Status: s.describe(outcome.ref, &outcome.facts)}, nil
 }
 
 // Release implements the call. That a stop is complete is proven, also of a sandbox of which nothing at all is left.
@@ -94,7 +101,7 @@ func (s *Service) Release(ctx context.Context, in *supervisorv1.ReleaseRequest) 
 	if err != nil {
 		return nil, err
 	}
-	status := statusOf(outcome.ref, &outcome.facts)
+	status := s.describe(outcome.ref, &outcome.facts)
 	status.Phase = supervisorv1.Phase_PHASE_SUSPENDED
 	return &supervisorv1.ReleaseResponse{Status: status}, nil
 }
@@ -107,7 +114,7 @@ func (s *Service) Remove(ctx context.Context, in *supervisorv1.RemoveRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	status := statusOf(outcome.ref, &outcome.facts)
+	status := s.describe(outcome.ref, &outcome.facts)
 	status.Phase = supervisorv1.Phase_PHASE_ABSENT
 	return &supervisorv1.RemoveResponse{Status: status}, nil
 }
@@ -129,7 +136,7 @@ func (s *Service) Status(ctx context.Context, in *supervisorv1.StatusRequest) (*
 	if err := decision.Err(); err != nil {
 		return nil, err
 	}
-	return &supervisorv1.StatusResponse{Status: statusOf(ref, &facts)}, nil
+	return &supervisorv1.StatusResponse{Status: s.describe(ref, &facts)}, nil
 }
 
 // raise is the goal to raise a run. Whoever gets a goal wipes its bundle; the bytes that it was read from are cleared here.
@@ -184,25 +191,67 @@ func (s *Service) call(ctx context.Context, name, id string, read func() (conduc
 	return got, decision.Err()
 }
 
-// turnLimit is how long a call waits for its turn: the reconcile loop takes a start that nobody is seen to be at for abandoned after
-// plan.IdleLimit.
-const turnLimit = plan.IdleLimit / 2
+// workTime is what a call that waits for its turn keeps of its time for the work, or half of its time when that is less.
+const workTime = 10 * time.Second
 
-// work waits for the turn of a goal, and works on it.
+// turnLimit is how long a call may wait for its turn.
+func turnLimit(ctx context.Context) time.Duration {
+	deadline, _ := ctx.Deadline() // every call has one
+	left := time.Until(deadline)
+	return max(left/2, left-workTime)
+}
+
+// work waits for the turn of a goal, and works on it. Meanwhile the reconcile loop of this process knows that somebody will be at it.
 func (s *Service) work(ctx context.Context, goal conduct.Goal) (facts plan.Facts, decision verdict.Decision) {
-	waiting, cancel := context.WithTimeout(ctx, turnLimit)
-	defer cancel()
+	defer s.conductor.Expect(goal.Ref)()
+	waiting, end := s.patience(ctx, goal.Goal)
 	leave, err := s.turns.take(waiting, goal.Ref.Namespace)
+	end()
 	if err != nil {
 		return facts, verdict.Refuse(verdict.TooManyCalls, stepTurn, "no turn came in time: "+err.Error())
 	}
 	defer leave()
 	decision = s.guarded(func() verdict.Decision {
+		if refused := s.fenced(goal.Goal, goal.Ref.Namespace); !refused.Granted() {
+			return refused
+		}
 		outcome, err := s.conductor.Do(ctx, goal)
 		facts = outcome.Facts
 		return judged(goal.Goal, outcome, err)
 	})
 	return facts, decision
+}
+
+// unledLimit is how long a start may wait while the reconcile loop is another replica's. That one knows nothing of calls that wait here,
+// and takes a start for abandoned that has made no progress for [plan.IdleLimit]; the difference is for the first write.
+const unledLimit = plan.IdleLimit - 5*time.Second
+
+var errUnled = errors.New("another replica leads, and would take a start that waits any longer here for abandoned")
+
+// patience is ctx until the call has waited for long enough. Who leads may change meanwhile: a loop that has just begun to lead takes a
+// start for abandoned no earlier than [plan.IdleLimit] after that.
+func (s *Service) patience(ctx context.Context, goal plan.Goal) (waiting context.Context, end func()) {
+	limited, cancel := context.WithTimeout(ctx, turnLimit(ctx))
+	if goal != plan.Provision {
+		return limited, cancel
+	}
+	waiting, give := context.WithCancelCause(limited)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		ticks := time.NewTicker(unledLimit)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ticks.C:
+				if !s.conductor.Leads() {
+					give(errUnled)
+				}
+			case <-waiting.Done():
+				return
+			}
+		}
+	})
+	return waiting, func() { cancel(); watch.Wait() }
 }
 
 // judged is what the end of the work means to the caller. A run that was raised has an identity, or nobody could be sent to it.

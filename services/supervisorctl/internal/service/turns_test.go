@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,13 +101,15 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestWhoGetsNoTurn is refused as such, before the loop takes its start for abandoned, and leaves no room taken.
+// TestWhoGetsNoTurn is refused as such while there would still be time for the work, and leaves no room taken.
 func TestWhoGetsNoTurn(t *testing.T) {
+	call := service.DefaultSettings().CallTimeout.Std()
 	for name, tc := range map[string]struct {
 		all, perNamespace int
-		timeout           time.Duration
+		timeout, waits    time.Duration
 	}{
-		"of the namespace": {3, 1, time.Hour}, "of all": {1, 1, time.Hour}, "in the time of its call": {1, 1, time.Second},
+		"of the namespace": {3, 1, time.Hour, call - 10*time.Second}, "of all": {1, 1, time.Hour, call - 10*time.Second},
+		"in the time of its call": {1, 1, 30 * time.Second, 20 * time.Second}, "in a short time": {1, 1, time.Second, time.Second / 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -121,13 +124,104 @@ func TestWhoGetsNoTurn(t *testing.T) {
 				if d := refusal(t, err); status.Code(err) != codes.ResourceExhausted || d.Reason != verdict.TooManyCalls {
 					t.Errorf("%v", err)
 				}
-				if waited := time.Since(began); waited > plan.IdleLimit/2 || waited < min(tc.timeout, plan.IdleLimit/2) {
+				if waited := time.Since(began); waited != tc.waits {
 					t.Errorf("it waited for %s of the world's time", waited)
 				}
 				b.leave <- struct{}{}
 				b.finish(1)
+				if n := b.conductor.announced(); n != 0 {
+					t.Errorf("%d calls are still expected", n)
+				}
 				b.call(t.Context(), "red")
 				b.leave <- struct{}{}
+				b.finish(1)
+			})
+		})
+	}
+}
+
+// TestACrowd of starts in one namespace waits longer than a start may idle, and each gets its turn: the loop is told of all of them, from
+// when they come until they have ended.
+func TestACrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const crowd = 200
+		s := newSite(t)
+		s.conductor.do = func(context.Context, conduct.Goal) (conduct.Outcome, error) {
+			time.Sleep(6 * time.Second)
+			if s.conductor.announced() == 0 {
+				t.Error("a call that is worked on is not expected")
+			}
+			return conduct.Outcome{Step: plan.Step{Action: plan.Done}, Facts: standing()}, nil
+		}
+		began, ended := time.Now(), make(chan error, crowd)
+		for range crowd {
+			r := valid(t)
+			go func() {
+				_, _, err := calls["provision"](t.Context(), s, r)
+				ended <- err
+			}()
+		}
+		synctest.Wait()
+		if n := s.conductor.announced(); n != crowd {
+			t.Errorf("%d calls are expected", n)
+		}
+		for range crowd {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); took <= 2*plan.IdleLimit {
+			t.Errorf("it took %s of the world's time, so that nobody waited for long", took)
+		}
+		if n := s.conductor.announced(); n != 0 {
+			t.Errorf("%d calls are still expected", n)
+		}
+	})
+}
+
+// TestAStartWaitsForTheLeader: one that waits where nobody tells the loop of it is refused for what it is before it is taken for abandoned.
+func TestAStartWaitsForTheLeader(t *testing.T) {
+	const limit = plan.IdleLimit - 5*time.Second
+	for name, tc := range map[string]struct {
+		call        string
+		led         bool
+		loses, wins time.Duration
+		waits       time.Duration // zero for as long as the turn takes
+	}{
+		"this one leads":                        {"provision", false, 0, 0, 0},
+		"another one leads":                     {"provision", true, 0, 0, limit},
+		"another one leads soon":                {"provision", false, limit - time.Second, 0, limit},
+		"another one leads later":               {"provision", false, limit + time.Second, 0, 2 * limit},
+		"this one leads soon":                   {"provision", true, 0, limit - time.Second, 0},
+		"another one leads, and it is no start": {"release", true, 0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBusy(t, 1, 1)
+				b.conductor.led.Store(tc.led)
+				b.call(t.Context(), "sandboxes")
+				b.working()
+				for after, led := range map[time.Duration]bool{tc.loses: true, tc.wins: false} {
+					if after > 0 {
+						time.AfterFunc(after, func() { b.conductor.led.Store(led) })
+					}
+				}
+				const turn = 3 * limit
+				go func() {
+					time.Sleep(turn)
+					close(b.leave)
+				}()
+				began := time.Now()
+				_, _, err := calls[tc.call](t.Context(), b.site, valid(t))
+				took := time.Since(began)
+				if tc.waits == 0 && (err != nil || took != turn) {
+					t.Errorf("%v after %s", err, took)
+				}
+				if tc.waits > 0 {
+					if d := refusal(t, err); d.Reason != verdict.TooManyCalls || !strings.Contains(d.Explanation, "leads") || took != tc.waits {
+						t.Errorf("%v after %s", d, took)
+					}
+				}
 				b.finish(1)
 			})
 		})

@@ -1,0 +1,238 @@
+//go:build portcullis_long
+
+package lifecycle_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+	"github.com/portcullis-mesh/portcullis/shared/secret"
+	"github.com/portcullis-mesh/portcullis/shared/udsock"
+	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
+	"github.com/portcullis-mesh/portcullis/test/cluster"
+	"github.com/portcullis-mesh/portcullis/test/conformance"
+	"github.com/portcullis-mesh/portcullis/test/gateway/credentials"
+	"github.com/portcullis-mesh/portcullis/test/lifecycle"
+	"github.com/portcullis-mesh/portcullis/test/mesh"
+)
+
+// TestConformance: the whole mesh keeps the contract, call by call. In operator mode the driver takes driver_config, in shared mode it
+// does not.
+func TestConformance(t *testing.T) {
+	t.Run("operator", func(t *testing.T) {
+		t.Parallel()
+		s := lifecycle.Raise(t, cluster.Start(t, cluster.ControlPlane), reconcile.Newest(), "operator", func(o *mesh.Options) {
+			o.Stock = append(o.Stock, "allow_driver_config = true")
+		})
+		target := &operated{underTest: under(t, s, s.Workspace("one"), s.Workspace("two")), forbidden: s.GatewayID + "-closed"}
+		s.Namespace(target.forbidden, nil)
+		target.usable(s)
+		without(t, conformance.Run(t, target), "authenticate.absent", "hostile.config-disabled", "field.config-disabled")
+	})
+	t.Run("shared", func(t *testing.T) {
+		t.Parallel()
+		s := lifecycle.Raise(t, cluster.Start(t, cluster.ControlPlane), reconcile.Newest(), "shared")
+		target := under(t, s, "one", "two")
+		// What does not depend on how names are made and found is judged in operator mode.
+		without(t, conformance.Run(t, target, "create.", "get.", "list.", "delete.", "collide.", "workspace.", "hostile.", "field.", "watch.snapshot"),
+			"create.forbidden", "workspace.forbidden", "hostile.config-", "field.config-")
+	})
+}
+
+// without fails the test when a check was not made that does not begin with one of these.
+func without(t *testing.T, notMade []string, expected ...string) {
+	t.Helper()
+	for _, id := range notMade {
+		known := false
+		for _, begins := range expected {
+			known = known || strings.HasPrefix(id, begins)
+		}
+		if !known {
+			t.Errorf("the check %s was not made", id)
+		}
+	}
+}
+
+// underTest is the mesh as a target of the suite.
+type underTest struct {
+	conn       *grpc.ClientConn
+	site       *lifecycle.Site
+	authority  *credentials.Authority
+	workspaces []string
+	next       atomic.Int64
+}
+
+func under(t *testing.T, s *lifecycle.Site, workspaces ...string) *underTest {
+	t.Helper()
+	// As a gateway does: a driver that was killed is found again soon after it is back.
+	conn, err := udsock.NewClient(s.Mesh.Socket(), grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(64<<20)), grpc.WithConnectParams(grpc.ConnectParams{
+		MinConnectTimeout: time.Second, Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, MaxDelay: 500 * time.Millisecond, Jitter: 0.2},
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	var ring credentials.Ring
+	if ring, err = ring.Rotated(); err != nil {
+		t.Fatal(err)
+	}
+	authority, err := credentials.New(s.GatewayID, ring, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &underTest{conn: conn, site: s, authority: authority, workspaces: workspaces}
+}
+
+// usable waits until the workspaces may be used.
+func (u *underTest) usable(s *lifecycle.Site) {
+	for _, workspace := range u.workspaces {
+		s.Eventually("workspace "+workspace+" may be used", func() error {
+			_, err := s.Driver.EnsureWorkspace(s.Context(), &computev1.EnsureWorkspaceRequest{Workspace: workspace})
+			return err
+		})
+	}
+}
+
+func (u *underTest) Conn() grpc.ClientConnInterface { return u.conn }
+
+func (u *underTest) Patience() time.Duration { return time.Minute }
+
+func (u *underTest) Workspace(context.Context) (string, error) {
+	return u.workspaces[int(u.next.Add(1))%len(u.workspaces)], nil
+}
+
+func (u *underTest) Bundle(run credentials.Run) (secret.Value, error) { return u.authority.Bundle(run) }
+
+func (u *underTest) Reset(ctx context.Context) error {
+	driver := computev1.NewComputeDriverClient(u.conn)
+	list, err := driver.ListSandboxes(ctx, &computev1.ListSandboxesRequest{})
+	if err != nil {
+		return err
+	}
+	for _, one := range list.GetSandboxes() {
+		if _, err := driver.DeleteSandbox(ctx, &computev1.DeleteSandboxRequest{SandboxId: one.GetId()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *underTest) namespace(workspace string) string {
+	if u.site.Mode == "operator" {
+		return workspace
+	}
+	return u.site.Shared
+}
+
+var sandboxes = schema.GroupVersionResource{Group: "agents.x-k8s.io", Version: "v1beta1", Resource: "sandboxes"}
+
+func (u *underTest) Objects(ctx context.Context, workspace, id string) ([]string, error) {
+	kinds := []schema.GroupVersionResource{sandboxes}
+	for _, resource := range []string{"pods", "services", "secrets", "persistentvolumeclaims"} {
+		kinds = append(kinds, schema.GroupVersionResource{Version: "v1", Resource: resource})
+	}
+	if id == "" {
+		kinds = kinds[:1]
+	}
+	var found []string
+	for _, kind := range kinds {
+		list, err := u.site.Cluster.Dynamic().Resource(kind).Namespace(u.namespace(workspace)).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			object := &list.Items[i]
+			if id != "" && bears(object, id) || id == "" && object.GetLabels()["openshell.ai/sandbox-workspace"] == workspace {
+				found = append(found, kind.Resource+"/"+object.GetName())
+			}
+		}
+	}
+	return found, nil
+}
+
+// bears reports whether an object is of the sandbox with the id. What is too short for an id of a sandbox is no part of a name.
+func bears(object *unstructured.Unstructured, id string) bool {
+	const uuid = 36
+	if len(id) >= uuid && strings.Contains(object.GetName(), strings.ToLower(id)) {
+		return true
+	}
+	for _, values := range []map[string]string{object.GetLabels(), object.GetAnnotations()} {
+		for _, value := range values {
+			if strings.EqualFold(value, id) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (u *underTest) Runs(ctx context.Context, workspace, id string) (bool, error) {
+	pods, err := u.site.Cluster.Client().CoreV1().Pods(u.namespace(workspace)).List(ctx, metav1.ListOptions{LabelSelector: "openshell.ai/boundary-pair=" + id})
+	return err != nil || len(pods.Items) > 0, err
+}
+
+func (u *underTest) Disturb(ctx context.Context) error {
+	u.site.Mesh.Kill(mesh.Lifecycle)
+	return u.site.Mesh.Run(ctx, mesh.Lifecycle)
+}
+
+func (u *underTest) Touch(ctx context.Context, workspace, id string) error {
+	at := u.site.Cluster.Dynamic().Resource(sandboxes).Namespace(u.namespace(workspace))
+	list, err := at.List(ctx, metav1.ListOptions{LabelSelector: "openshell.ai/sandbox-id=" + id})
+	if err == nil && len(list.Items) != 1 {
+		err = fmt.Errorf("sandbox %s has %d objects", id, len(list.Items))
+	}
+	if err != nil {
+		return err
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"portcullis.test/touched":"%d"}}}`, u.next.Add(1))
+	_, err = at.Patch(ctx, list.Items[0].GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+func (u *underTest) Credential(ctx context.Context, workspace, id string) (secret.Value, error) {
+	core := u.site.Cluster.Client().CoreV1()
+	supervisor, err := core.Pods(u.namespace(workspace)).Get(ctx, "os-supervisor-"+id, metav1.GetOptions{})
+	if err != nil {
+		return secret.Value{}, err
+	}
+	answer, err := core.ServiceAccounts(supervisor.Namespace).CreateToken(ctx, supervisor.Spec.ServiceAccountName, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{
+			Audiences:      []string{"openshell-gateway"},
+			BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: supervisor.Name, UID: supervisor.UID},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return secret.Value{}, err
+	}
+	return secret.New([]byte(answer.Status.Token)), nil
+}
+
+// operated is one in operator mode, with a namespace that is not on the list.
+type operated struct {
+	*underTest
+	forbidden string
+}
+
+func (o *operated) Forbidden(context.Context) (string, error) { return o.forbidden, nil }
+
+var (
+	_ conformance.Forbidder = (*operated)(nil)
+	_ conformance.Inspector = (*underTest)(nil)
+	_ conformance.Disturber = (*underTest)(nil)
+	_ conformance.Toucher   = (*underTest)(nil)
+	_ conformance.Presenter = (*underTest)(nil)
+)

@@ -1,0 +1,357 @@
+package lifecycle
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/portcullis-mesh/portcullis/test/apiproxy"
+	"github.com/portcullis-mesh/portcullis/test/cluster"
+)
+
+// Use is what a request does to a resource, as RBAC has it.
+type Use struct {
+	Verb, Group, Resource string // the resource with its subresource, as "pods/exec"
+	Namespace, Name       string
+}
+
+// Request is one that a daemon sends to the API server. What is not about a resource has the path in its place.
+type Request struct {
+	Use
+	text string
+}
+
+// Mentions reports whether one of the texts stands in the request's path, its query or its body.
+func (r Request) Mentions(texts ...string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(r.text, text) })
+}
+
+// Harm is what is done to a request.
+type Harm string
+
+// The harms.
+const (
+	Refused Harm = "refused" // answered 503, and not passed on
+	Dropped Harm = "dropped" // neither passed on nor answered
+	Lost    Harm = "lost"    // passed on, and not answered
+	Kept    Harm = "kept"    // not passed on until Release, or for ever when its sender has gone
+	Done    Harm = "done"    // passed on, and answered after Release
+	Late    Harm = "late"    // passed on at Release, though its sender may have gone, and not answered
+)
+
+// Trap waits for requests.
+type Trap struct {
+	harm    Harm
+	fits    func(Request) bool
+	number  int // of the first that is harmed among those that fit, from 1
+	onward  bool
+	seen    int
+	at      Request
+	reached chan struct{}
+	release chan struct{}
+	free    sync.Once
+}
+
+// Reached is closed when the first request is in the trap; with Done, the API server has done it.
+func (t *Trap) Reached() <-chan struct{} { return t.reached }
+
+// At is the first request that was harmed, once Reached is closed.
+func (t *Trap) At() Request { return t.at }
+
+// Release lets those go that are held, and harms no more.
+func (t *Trap) Release() { t.free.Do(func() { close(t.release) }) }
+
+// Gate stands between a daemon and the API server, sees every request and harms some. Safe for concurrent use.
+type Gate struct {
+	proxy *apiproxy.Proxy
+
+	mu     sync.Mutex
+	uses   map[Use]int
+	denied []Use
+	seen   []Request
+	traps  []*Trap
+	record func(Exchange)
+}
+
+// Exchange is a request that changes something, and the API server's answer to it.
+type Exchange struct {
+	Method, URL, ContentType string
+	Body, Answer             []byte
+	Status                   int
+}
+
+// NewGate serves until the test ends.
+func NewGate(t testing.TB, c *cluster.Cluster) *Gate {
+	t.Helper()
+	g := &Gate{proxy: apiproxy.New(t, c), uses: map[Use]int{}}
+	t.Cleanup(g.Open) // the proxy waits for what is held
+	g.proxy.Break(apiproxy.Every, g.pass)
+	return g
+}
+
+// redirect has a kubeconfig lead to another address.
+func redirect(path, address string, authority []byte) error {
+	cfg, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return err
+	}
+	for _, to := range cfg.Clusters {
+		to.Server, to.CertificateAuthority, to.CertificateAuthorityData, to.TLSServerName = address, "", authority, ""
+	}
+	return clientcmd.WriteToFile(*cfg, path)
+}
+
+// Cut ends every connection of the daemon, its watches with them. New ones can be made.
+func (g *Gate) Cut() { g.proxy.Link.Cut() }
+
+// Pass lets new connections come about again after a Cut.
+func (g *Gate) Pass() { g.proxy.Link.Pass() }
+
+// Set sets a trap for the n-th request that fits, counted from now on; onward, for all after it too.
+func (g *Gate) Set(harm Harm, n int, onward bool, fits func(Request) bool) *Trap {
+	t := &Trap{harm: harm, fits: fits, number: n, onward: onward, reached: make(chan struct{}), release: make(chan struct{})}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.traps = append(g.traps, t)
+	return t
+}
+
+// Record tells of every request from now on that changes something, after its answer; nil tells nobody.
+func (g *Gate) Record(tell func(Exchange)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.record = tell
+}
+
+// Open releases every trap.
+func (g *Gate) Open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, t := range g.traps {
+		t.Release()
+	}
+	g.traps = nil
+}
+
+// Requests are those so far that fit.
+func (g *Gate) Requests(fits func(Request) bool) []Request {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []Request
+	for _, r := range g.seen {
+		if fits(r) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Uses are what was asked for and granted, each with how often, and what was denied.
+func (g *Gate) Uses() (granted map[Use]int, denied []Use) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.uses), slices.Clone(g.denied)
+}
+
+// pass is the proxy's Fault.
+func (g *Gate) pass(w http.ResponseWriter, r *http.Request, _ <-chan struct{}) bool {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler) // its sender has gone
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	request := Request{Use: useOf(r), text: r.URL.Path + "?" + r.URL.RawQuery + " " + string(body)}
+	told := &answer{ResponseWriter: w, told: func(status int) { g.answered(request.Use, status) }}
+	trap, first, record := g.caught(request)
+	if trap == nil && record != nil && r.Method != http.MethodGet {
+		kept := &nowhere{header: http.Header{}}
+		g.proxy.Pass(&answer{ResponseWriter: kept, told: told.told}, r)
+		record(Exchange{
+			Method: r.Method, URL: r.URL.RequestURI(), ContentType: r.Header.Get("Content-Type"), Body: body, Answer: kept.body.Bytes(), Status: kept.status,
+		})
+		kept.give(w)
+		return false
+	}
+	if trap == nil {
+		g.proxy.Pass(told, r)
+		return false
+	}
+	reached := func() {
+		if first {
+			close(trap.reached)
+		}
+	}
+	switch trap.harm {
+	case Refused:
+		reached()
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","message":"the test refuses it","code":503}`)
+		return false
+	case Dropped:
+		reached()
+	case Lost:
+		g.proxy.Pass(&answer{ResponseWriter: &nowhere{header: http.Header{}}, told: told.told}, r.WithContext(context.WithoutCancel(r.Context())))
+		reached()
+	case Late:
+		reached()
+		<-trap.release
+		g.proxy.Pass(&answer{ResponseWriter: &nowhere{header: http.Header{}}, told: told.told}, r.WithContext(context.WithoutCancel(r.Context())))
+	case Kept:
+		reached()
+		select {
+		case <-trap.release:
+			if r.Context().Err() == nil {
+				g.proxy.Pass(told, r)
+				return false
+			}
+		case <-r.Context().Done():
+		}
+	case Done:
+		kept := &nowhere{header: http.Header{}}
+		g.proxy.Pass(&answer{ResponseWriter: kept, told: told.told}, r.WithContext(context.WithoutCancel(r.Context())))
+		reached()
+		select {
+		case <-trap.release:
+			kept.give(w)
+			return false
+		case <-r.Context().Done():
+		}
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// caught enters a request and says which trap it is in, whether it is the first there, and who else is to be told of it.
+func (g *Gate) caught(request Request) (trap *Trap, first bool, record func(Exchange)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seen = append(g.seen, request)
+	for _, t := range g.traps {
+		select {
+		case <-t.release:
+			continue
+		default:
+		}
+		if !t.fits(request) {
+			continue
+		}
+		if t.seen++; t.seen == t.number {
+			t.at = request
+			return t, true, g.record
+		}
+		if t.seen > t.number && t.onward {
+			return t, false, g.record
+		}
+	}
+	return nil, false, g.record
+}
+
+func (g *Gate) answered(use Use, status int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if status == http.StatusForbidden || status == http.StatusUnauthorized {
+		g.denied = append(g.denied, use)
+		return
+	}
+	g.uses[use]++
+}
+
+// answer tells the status when the answer begins, which for a watch is long before it ends.
+type answer struct {
+	http.ResponseWriter
+	told func(status int)
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	a.told(status)
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController: a watch is passed on as it comes.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// nowhere takes an answer that its asker does not get, or not yet.
+type nowhere struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header, WriteHeader and Write implement http.ResponseWriter.
+func (n *nowhere) Header() http.Header { return n.header }
+
+// WriteHeader keeps the status.
+func (n *nowhere) WriteHeader(status int) { n.status = status }
+
+// Write keeps the body.
+func (n *nowhere) Write(b []byte) (int, error) { return n.body.Write(b) }
+
+// give passes the answer on.
+func (n *nowhere) give(w http.ResponseWriter) {
+	maps.Copy(w.Header(), n.header)
+	w.WriteHeader(n.status)
+	_, _ = w.Write(n.body.Bytes())
+}
+
+// useOf reads a request as the API server does.
+func useOf(r *http.Request) Use {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	use := Use{}
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		use.Group, parts = parts[1], parts[3:]
+	default:
+		return Use{Verb: strings.ToLower(r.Method), Resource: r.URL.Path}
+	}
+	if parts[0] == "namespaces" && len(parts) > 1 {
+		use.Namespace = parts[1]
+		if len(parts) > 2 {
+			parts = parts[2:]
+		}
+	}
+	use.Resource = parts[0]
+	if len(parts) > 1 {
+		use.Name = parts[1]
+	}
+	if len(parts) > 2 {
+		use.Resource += "/" + parts[2]
+	}
+	use.Verb = verbOf(r, use.Name != "")
+	return use
+}
+
+func verbOf(r *http.Request, named bool) string {
+	one := func(with, without string) string {
+		if named {
+			return with
+		}
+		return without
+	}
+	switch r.Method {
+	case http.MethodGet:
+		if watch := r.URL.Query().Get("watch"); watch == "true" || watch == "1" {
+			return "watch"
+		}
+		return one("get", "list")
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		return one("delete", "deletecollection")
+	}
+	return strings.ToLower(r.Method)
+}

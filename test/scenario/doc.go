@@ -1,0 +1,69 @@
+// Package scenario tells what the whole mesh does, as scripts that an operator can read: testdata/<stage>/<name>.txtar. Each has
+// comments, commands, and at its end the story that they must make, word for word.
+//
+//	go test ./test/scenario                                  all of them
+//	go test ./test/scenario -run 'TestScenarios/file/cut'    one
+//	go test ./test/scenario -update                          write the stories anew; look at the difference before it is committed
+//
+// # Stages
+//
+// A stage is one mesh of real processes (package mesh) on a real API server, with a gateway in front of it (package gateway). All
+// scripts of a directory play on one stage, one after the other, each in namespaces of its own; what a script took down is put up
+// again behind it. Stages run at the same time.
+//
+//	allowlist  operator mode, namespaces chosen by a label
+//	outage     the same, for scripts in which the list cannot be had
+//	parts      the same, for scripts in which another part is away
+//	file       operator mode, namespaces named by a file
+//	shared     shared mode, without NATS
+//	managed    managed mode, without NATS
+//
+// The bounds on how old the allowlist may be are shortened: see [bounds].
+//
+// # Language
+//
+// It is that of [github.com/rogpeppe/go-internal/testscript], with these commands. A command must succeed; one with ! in front
+// must be refused. There is no command that waits for a time: until waits for an answer, for as long as [patience].
+//
+//	until ANSWER COMMAND              repeats the command until it answers with that word or for that reason
+//	expect CODE [REASON]              what the last command answered
+//
+//	namespace make NAME [allowed]     makes a namespace, with the label of trusted ones or without
+//	namespace label NAME on|off
+//	namespace hold NAME               puts something into it that keeps it Terminating when it is deleted, until unhold
+//	namespace unhold NAME
+//	namespace delete NAME             asks for it
+//	namespace state NAME              Active, Terminating or gone
+//
+//	workspace ensure NAME             what a gateway asks before it uses a workspace; in operator mode it makes nothing
+//	workspace delete NAME
+//
+//	sandbox create BOX in WORKSPACE   as a user of the gateway
+//	sandbox ready BOX                 plays its supervisor with the token of the Pod, and waits until users see it Ready
+//	sandbox stop|start|delete BOX
+//	sandbox phase BOX                 as users see it; NOT_FOUND when it is gone
+//	sandbox get BOX                   as the driver sees it: its Ready condition
+//	sandbox list                      those of the script that the driver knows
+//	sandbox pods BOX                  those that are in the cluster
+//	token exchange BOX                what its supervisor does with the token of its Pod
+//
+//	daemon kill|pause|resume|stop|run NAME   nswatch, tokenauth, supervisorctl, lifecycle, nats, gateway; pause is SIGSTOP
+//	daemon begin lifecycle            runs it and does not wait until it is ready
+//	daemon list                       those that run
+//	daemon ready NAME                 ready or not_ready, with what fails
+//
+//	list show                         the namespaces of the script on the published list
+//	list verify                       usable, or not
+//	list damage snapshot|heartbeat    overwrites the record in NATS
+//	list write|replace|mount FILE     puts a file of the script to where the file of namespaces is: written over the old one,
+//	                                  renamed over it, or swapped as a ConfigMap is; answers what nswatch makes of it. $NAME in
+//	                                  it is the namespace.
+//	list remove
+//
+// Namespaces are named by their names in the script; their real ones are unique to the run. In a story uids, times, revisions and
+// lengths of time are left out.
+//
+// A gateway learns only a code and a sentence. The reason, such as not_listed, is what lifecycle logs for its operator.
+//
+// Callers: none; it is tests.
+package scenario

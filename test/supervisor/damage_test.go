@@ -1,0 +1,381 @@
+//go:build portcullis_long
+
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+	"github.com/portcullis-mesh/portcullis/test/supervisor"
+)
+
+// victim is one object of a set.
+type victim struct {
+	kind string
+	name func(b *supervisor.Box) string
+	// edit is a merge patch that makes it another than it must be.
+	edit string
+	// stranger is the spec of what somebody puts in its place.
+	stranger map[string]any
+}
+
+func named(name string) func(*supervisor.Box) string {
+	return func(*supervisor.Box) string { return name }
+}
+
+func secretName(kind string) func(*supervisor.Box) string {
+	return func(b *supervisor.Box) string { return b.SecretName(kind, b.Run.Generation) }
+}
+
+var (
+	strangersPod     = supervisor.Object{"containers": []any{supervisor.Object{"name": "c", "image": "registry.example/c"}}}
+	strangersPolicy  = supervisor.Object{"podSelector": supervisor.Object{}, "policyTypes": []any{"Ingress"}}
+	strangersService = supervisor.Object{"ports": []any{supervisor.Object{"port": int64(1)}}}
+	withoutRole      = `{"metadata":{"labels":{"openshell.ai/boundary-role":null}}}`
+	withoutOwner     = `{"metadata":{"labels":{"openshell.ai/managed-by":null,"openshell.ai/sandbox-id":null}}}`
+)
+
+var victims = map[string]victim{
+	"workloads' policy":   {supervisor.Policies, named("openshell-sandbox-workloads"), `{"spec":{"egress":[{}]}}`, strangersPolicy},
+	"supervisors' policy": {supervisor.Policies, named("openshell-sandbox-supervisors"), `{"spec":{"egress":[]}}`, strangersPolicy},
+	"Service":             {supervisor.Services, (*supervisor.Box).ServiceName, `{"spec":{"selector":{"openshell.ai/boundary-role":"other"}}}`, strangersService},
+	"supervisor Pod":      {supervisor.Pods, (*supervisor.Box).SupervisorName, withoutRole, strangersPod},
+	"workload Pod":        {supervisor.Pods, func(b *supervisor.Box) string { return b.Name }, withoutRole, strangersPod},
+	"sandbox Secret":      {supervisor.Secrets, secretName("sandbox"), withoutOwner, nil},
+	"supervisor Secret":   {supervisor.Secrets, secretName("supervisor"), withoutOwner, nil},
+	"Sandbox":             {supervisor.Sandboxes, func(b *supervisor.Box) string { return b.Name }, `{"metadata":{"annotations":{"openshell.ai/sandbox-runtime-supervisor-uid":"another"}}}`, supervisor.Object{"operatingMode": "Suspended", "podTemplate": supervisor.Object{"spec": strangersPod}}},
+	"Sandbox's mode":      {supervisor.Sandboxes, func(b *supervisor.Box) string { return b.Name }, `{"spec":{"operatingMode":"Suspended"}}`, nil},
+}
+
+// How an object is damaged.
+const (
+	edited   = "edited"
+	removed  = "deleted"
+	replaced = "replaced"
+	stuck    = "deleted and held by a finalizer"
+)
+
+// When it is.
+const (
+	beforeSecrets = "before the Secrets"
+	beforeGates   = "before the gates are lifted"
+	running       = "while it runs"
+	stopping      = "during a stop"
+)
+
+// damage is one case.
+type damage struct {
+	victim, how, when string
+	victimOf          victim
+	box               *supervisor.Box
+	// stranger is what was put in the place of the object.
+	stranger *unstructured.Unstructured
+	// call is how the call ended that was under way, and outcome where all came to rest.
+	call    error
+	outcome string
+}
+
+func (d *damage) String() string { return d.victim + " is " + d.how + " " + d.when }
+
+func damages(name string, v victim) []*damage {
+	var all []*damage
+	for _, how := range []string{edited, removed, replaced, stuck} {
+		for _, when := range []string{beforeSecrets, beforeGates, running, stopping} {
+			late := v.kind == supervisor.Secrets && when == beforeSecrets
+			if !late && (name != "Sandbox's mode" || how == edited) {
+				all = append(all, &damage{victim: name, how: how, when: when, victimOf: v})
+			}
+		}
+	}
+	return all
+}
+
+// Somebody edits, deletes, replaces or blocks any object of a set at any moment of its life. Whatever it is: the call that is under way
+// is answered, with a reason when it did not do what was asked; what a stranger made is left alone; and all comes to rest, either whole
+// and ready, or stopped with nothing left, or, when the Sandbox is gone, with nothing at all.
+func TestDamage(t *testing.T) {
+	t.Parallel()
+	for name, v := range victims {
+		t.Run(name, func(t *testing.T) { // one after the other: each needs a machine
+			s := supervisor.New(t, sharedCluster(t), newest)
+			s.LogLevel = "info"
+			client := s.Client(s.Start())
+			all := damages(name, v)
+			errs := make([]error, len(all))
+			var cases sync.WaitGroup
+			const atOnce = 4
+			turns := make(chan struct{}, atOnce)
+			for i, d := range all {
+				cases.Go(func() {
+					turns <- struct{}{}
+					defer func() { <-turns }()
+					ctx, cancel := context.WithTimeout(t.Context(), recovery)
+					defer cancel()
+					errs[i] = d.work(ctx, s, client)
+				})
+			}
+			cases.Wait()
+			for i, d := range all {
+				t.Logf("%s: %s; the call: %s", d, d.outcome, reasonOf(d.call))
+				if errs[i] != nil {
+					t.Errorf("%s: %v", d, errs[i])
+				}
+			}
+		})
+	}
+}
+
+func reasonOf(err error) string {
+	if err == nil {
+		return "granted"
+	}
+	decision, _ := verdict.FromError(err)
+	return fmt.Sprintf("%s (%v)", decision.Reason, err)
+}
+
+// work brings a sandbox to the moment, does the damage, and waits for the end.
+func (d *damage) work(ctx context.Context, s *supervisor.Site, client *supervisor.Client) error {
+	ns, err := s.Namespace(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if d.box, err = s.Make(ctx, ns); err != nil {
+		return err
+	}
+	if d.victimOf.kind == supervisor.Policies {
+		// What is on its way may arrive. The workload is let go after another look, so it never is unfenced.
+		for _, key := range []string{
+			d.victimOf.kind + "/" + d.victimOf.name(d.box), supervisor.Pods + "/" + d.box.SupervisorName(),
+			supervisor.Secrets + "/" + d.box.SecretName("sandbox", d.box.Run.Generation),
+			supervisor.Secrets + "/" + d.box.SecretName("supervisor", d.box.Run.Generation),
+		} {
+			s.History.Excuse(ns, key)
+		}
+	} else {
+		s.History.Lawless(ns) // a part that is gone drags others with it, in no order
+	}
+	call := provisioned
+	if d.when == running || d.when == stopping {
+		if err := provisioned(ctx, client, d.box); err != nil {
+			return fmt.Errorf("prepare: %w", err)
+		}
+		if err := until(ctx, func(ctx context.Context) error { return quiet(ctx, s, d.box) }); err != nil {
+			return fmt.Errorf("prepare: %w", err)
+		}
+		call = released
+	}
+	if d.when == running {
+		call = nil
+	}
+	answered, err := d.interrupt(ctx, s, client, call)
+	if err != nil {
+		return err
+	}
+	if err := d.unblock(ctx, s, answered); err != nil {
+		return err
+	}
+	if err := d.answer(ctx, answered); err != nil {
+		return err
+	}
+	return errors.Join(until(ctx, func(ctx context.Context) error { return d.rest(ctx, s) }), d.untouched(ctx, s))
+}
+
+// moments choose the write in front of which the damage is done.
+var moments = map[string]func(supervisor.Write) bool{
+	beforeSecrets: func(w supervisor.Write) bool {
+		return w.Method == http.MethodPost && strings.HasSuffix(w.Path, "/secrets")
+	},
+	beforeGates: func(w supervisor.Write) bool {
+		return w.Method == http.MethodPatch && strings.Contains(w.Path, "/pods/")
+	},
+	stopping: func(w supervisor.Write) bool {
+		return w.Method == http.MethodDelete && strings.Contains(w.Path, "/pods/")
+	},
+}
+
+// interrupt does the damage in the middle of a call, and returns where its end is told.
+func (d *damage) interrupt(ctx context.Context, s *supervisor.Site, client *supervisor.Client,
+	call func(context.Context, *supervisor.Client, *supervisor.Box) error,
+) (chan error, error) {
+	answered := make(chan error, 1)
+	if call == nil {
+		answered <- nil
+		return answered, d.harm(ctx, s)
+	}
+	hold := s.Gate.Pause(d.box.Namespace, moments[d.when])
+	defer hold.Deliver()
+	go func() { answered <- call(ctx, client, d.box) }()
+	select {
+	case <-hold.Reached():
+	case err := <-answered:
+		return nil, fmt.Errorf("the call ended before the moment: %w", err)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return answered, d.harm(ctx, s)
+}
+
+const finalizer = "portcullis.test/held"
+
+// harm does the damage.
+func (d *damage) harm(ctx context.Context, s *supervisor.Site) error {
+	objects, name := s.History.Objects(d.victimOf.kind, d.box.Namespace), d.victimOf.name(d.box)
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+	patch := func(text string) error {
+		_, err := objects.Patch(ctx, name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
+		return err
+	}
+	switch d.how {
+	case edited:
+		return patch(d.victimOf.edit)
+	case removed:
+		return objects.Delete(ctx, name, metav1.DeleteOptions{})
+	case stuck:
+		return errors.Join(patch(`{"metadata":{"finalizers":["`+finalizer+`"]}}`), objects.Delete(ctx, name, metav1.DeleteOptions{}))
+	}
+	old, err := objects.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	stranger := &unstructured.Unstructured{Object: supervisor.Object{"metadata": supervisor.Object{"name": name}}}
+	stranger.SetGroupVersionKind(old.GroupVersionKind())
+	if d.victimOf.stranger != nil {
+		stranger.Object["spec"] = runtimeCopy(d.victimOf.stranger)
+	}
+	for { // the controller may be quicker to put something there
+		if err := objects.Delete(ctx, name, now); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		d.stranger, err = objects.Create(ctx, stranger, metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+}
+
+func runtimeCopy(o map[string]any) map[string]any {
+	return (&unstructured.Unstructured{Object: o}).DeepCopy().Object
+}
+
+// unblock takes the finalizer away after some time, or when the call is answered.
+func (d *damage) unblock(ctx context.Context, s *supervisor.Site, answered chan error) error {
+	if d.how != stuck {
+		return nil
+	}
+	if d.when != running {
+		select {
+		case err := <-answered:
+			answered <- err
+			if pod := d.victimOf.kind == supervisor.Pods; err == nil && d.when == stopping && pod {
+				return errors.New("a stop is granted while a Pod of the run is there")
+			}
+		case <-time.After(5 * time.Second): // how long the finalizer's owner takes
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	_, err := s.History.Objects(d.victimOf.kind, d.box.Namespace).Patch(ctx, d.victimOf.name(d.box), types.JSONPatchType,
+		[]byte(`[{"op":"test","path":"/metadata/finalizers/0","value":"`+finalizer+`"},{"op":"remove","path":"/metadata/finalizers/0"}]`), metav1.PatchOptions{})
+	return err
+}
+
+// answer waits for the call, whose refusal must have a reason.
+func (d *damage) answer(ctx context.Context, answered chan error) error {
+	select {
+	case d.call = <-answered:
+	case <-ctx.Done():
+		return errors.New("the call is not answered")
+	}
+	if decision, explained := verdict.FromError(d.call); d.call != nil && (!explained || decision.Reason == verdict.Unexplained) {
+		return fmt.Errorf("the call is refused without a reason: %w", d.call)
+	}
+	return nil
+}
+
+// rest says why the sandbox has not come to rest.
+func (d *damage) rest(ctx context.Context, s *supervisor.Site) error {
+	now, err := s.History.Look(ctx, d.box.Namespace)
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(now.Companions(), func(key string) bool { return d.stranger != nil && now[key].GetUID() == d.stranger.GetUID() })
+	box := now[supervisor.Sandboxes+"/"+d.box.Name]
+	if box == nil || string(box.GetUID()) != d.box.UID {
+		if len(left) > 0 {
+			return fmt.Errorf("the Sandbox is gone, and there is %v", left)
+		}
+		d.outcome = "gone"
+		return nil
+	}
+	object, err := d.box.Object(ctx)
+	if err != nil {
+		return err
+	}
+	record := recordOf(object)
+	if !object.Suspended() {
+		d.outcome = "up"
+		if d.ends() {
+			return fmt.Errorf("the run goes on, its record is %v", record)
+		}
+		return quiet(ctx, s, d.box)
+	}
+	if len(left) > 1 || len(left) == 1 && left[0] != supervisor.Services+"/"+d.box.ServiceName() {
+		return fmt.Errorf("it is suspended, and there is %v; the record is %v", left, record)
+	}
+	d.outcome = "stopped: " + record["stop-reason"] + " " + record["stop-explanation"]
+	return settled(ctx, s, d.box)
+}
+
+// ends reports whether the run cannot go on. Before it is released a part that is gone may be made again; what is in a Secret has been
+// read; and the controller puts the workload's labels back.
+func (d *damage) ends() bool {
+	begun := d.when == running || d.when == stopping
+	return begun && d.victimOf.kind != supervisor.Secrets && (d.victim != "workload Pod" || d.how != edited || d.when == stopping)
+}
+
+// untouched demands that the stranger's object is as it was made.
+func (d *damage) untouched(ctx context.Context, s *supervisor.Site) error {
+	if d.stranger == nil {
+		return nil
+	}
+	now, err := s.History.Objects(d.victimOf.kind, d.box.Namespace).Get(ctx, d.stranger.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("the stranger's object: %w", err)
+	}
+	if now.GetUID() != d.stranger.GetUID() || now.GetDeletionTimestamp() != nil {
+		return errors.New("the stranger's object was replaced or deleted")
+	}
+	return nil
+}
+
+// until repeats a look until it finds nothing wrong.
+func until(ctx context.Context, look func(context.Context) error) error {
+	var last error
+	for {
+		err := look(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil || last == nil { // else it is only that the time is over
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not at rest: %w", last)
+		case <-time.After(250 * time.Millisecond): // between two looks
+		}
+	}
+}
