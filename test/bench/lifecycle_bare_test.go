@@ -57,7 +57,10 @@ func (r *recorder) take(e lifecycle.Exchange) {
 func newReel(of subject, steps []lifecycle.Exchange) (*reel, error) {
 	r := &reel{of: of, resume: -1}
 	for i, step := range steps {
-		uid, err := "", error(nil)
+		var (
+			uid string
+			err error
+		)
 		if step.Method == http.MethodPost {
 			if uid, err = uidIn(step.Answer); err != nil {
 				return nil, fmt.Errorf("read the answer to %s %s: %w", step.Method, step.URL, err)
@@ -199,8 +202,13 @@ func (p *player) send(ctx context.Context, method, url, kind, body string) ([]by
 func (r *reel) about(to *subject, text string) string {
 	const short = 12 // of a generation, in names
 	pairs := [][2]string{
-		{r.of.id, to.id}, {workspace.Pair(r.of.id), workspace.Pair(to.id)}, {r.of.generation[:short], to.generation[:short]},
-		{r.of.generation[short:], to.generation[short:]}, {r.of.name, to.name}, {r.of.namespace, to.namespace}, {r.of.pod, to.pod},
+		{r.of.id, to.id},
+		{workspace.Pair(r.of.id), workspace.Pair(to.id)},
+		{r.of.generation[:short], to.generation[:short]},
+		{r.of.generation[short:], to.generation[short:]},
+		{r.of.name, to.name},
+		{r.of.namespace, to.namespace},
+		{r.of.pod, to.pod},
 	}
 	for i, uid := range r.of.uids {
 		pairs = append(pairs, [2]string{uid, to.uids[i]})

@@ -166,9 +166,10 @@ func (d *duel) deleteAll() int {
 	}
 	close(todo)
 	running.Wait()
-	left, end := 0, time.Now().Add(2*time.Minute)
-	for left = d.objects(d.site.Shared); left > 0 && time.Now().Before(end); left = d.objects(d.site.Shared) {
+	left, end := d.objects(d.site.Shared), time.Now().Add(2*time.Minute)
+	for left > 0 && time.Now().Before(end) {
 		time.Sleep(500 * time.Millisecond)
+		left = d.objects(d.site.Shared)
 	}
 	return left
 }

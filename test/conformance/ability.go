@@ -25,7 +25,6 @@ func asked[T any](what string) ability {
 
 var (
 	canForbid  = asked[Forbidder]("a workspace that may not be used")
-	canInspect = asked[Inspector]("a look at the platform past the driver")
 	canDisturb = asked[Disturber]("a way to kill the driver")
 	canTouch   = asked[Toucher]("a way to change the platform's record of a sandbox")
 	canPresent = asked[Presenter]("the credential of a sandbox's supervisor")

@@ -97,7 +97,6 @@ type planted struct {
 
 var (
 	getRefused    = granted("GetSandbox", codes.InvalidArgument, &computev1.GetSandboxResponse{})
-	noWatch       = flaw{watch: func(*exemplar) error { return status.Error(codes.Internal, "by a flaw") }}
 	validationOff = flaw{around: lenient}
 )
 

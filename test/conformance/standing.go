@@ -21,8 +21,8 @@ type once[T any] struct {
 	err   error
 }
 
-func (o *once[T]) get(make func() (T, error)) (T, error) {
-	o.do.Do(func() { o.value, o.err = make() })
+func (o *once[T]) get(first func() (T, error)) (T, error) {
+	o.do.Do(func() { o.value, o.err = first() })
 	return o.value, o.err
 }
 

@@ -147,13 +147,13 @@ func tellsInOrder(ctx context.Context, p *probe) error {
 	}
 	for _, one := range l.of(l.id, l.stopped) {
 		if one.sandbox != nil && one.phase == phase.Ready && l.index(one) < l.starting {
-			return fmt.Errorf("Ready was told after Stopped, before the start: %v", l.of(l.id, 0))
+			return fmt.Errorf("phase Ready was told after Stopped, before the start: %v", l.of(l.id, 0))
 		}
 	}
 	// A delete may stop it first.
 	for _, one := range l.of(l.id, l.again) {
 		if one.sandbox != nil && one.phase == phase.Stopped && l.index(one) < l.deleting {
-			return fmt.Errorf("Stopped was told after the start: %v", l.of(l.id, 0))
+			return fmt.Errorf("phase Stopped was told after the start: %v", l.of(l.id, 0))
 		}
 	}
 	for _, one := range l.of(l.id, l.gone) {
@@ -214,7 +214,7 @@ func tellsStart(ctx context.Context, p *probe) error {
 	}
 	// A driver may tell of the end of a quick start alone.
 	if provisioning && !bootstrapping {
-		return errors.New("Provisioning was told between the start and Ready, and never with Bootstrapping=True")
+		return errors.New("phase Provisioning was told between the start and Ready, and never with Bootstrapping=True")
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func tellsNoError(ctx context.Context, p *probe) error {
 	}
 	for _, one := range l.of(l.id, 0) {
 		if one.sandbox != nil && one.phase == phase.Error {
-			return fmt.Errorf("Error was told, with %v", one.sandbox.GetStatus().GetConditions())
+			return fmt.Errorf("phase Error was told, with %v", one.sandbox.GetStatus().GetConditions())
 		}
 	}
 	return nil

@@ -90,6 +90,11 @@ func kubeconfigWith(t *testing.T, path, credential string) string {
 // publicKeys is the table that every reader of the allowlist needs.
 const publicKeys = "[portcullis.allowlist]\npublic_keys_file = \"/etc/portcullis/public.keys\"\n"
 
+// lifecycleWithout are settings of lifecycle that lack the socket alone.
+func lifecycleWithout(kubeconfig string) string {
+	return "[openshell.drivers.kubernetes]\n" + runtimeImage + "[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\n" + alone + kubernetesTable(kubeconfig)
+}
+
 func TestBadFilesGiveOneLine(t *testing.T) {
 	t.Parallel()
 	kubeconfig := account(t)
@@ -153,11 +158,11 @@ func TestBadFilesGiveOneLine(t *testing.T) {
 			text:   "[openshell.drivers.kubernetes]\nworkspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\n" + publicKeys + tokenauthWith(good.Cert, good.Key, good.CA, kubeconfig),
 			want:   []string{"portcullis.nats.urls"},
 		},
-		"no socket":                      {daemon: "lifecycle", text: "[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\n" + kubernetesTable(kubeconfig), want: []string{"socket_path"}},
-		"socket path is long":            {daemon: "lifecycle", text: "[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\n" + kubernetesTable(kubeconfig), args: []string{"--bind-socket", "/tmp/" + strings.Repeat("d/", 60) + "s"}, want: []string{"107"}},
+		"no socket":                      {daemon: "lifecycle", text: lifecycleWithout(kubeconfig), want: []string{"socket_path"}},
+		"socket path is long":            {daemon: "lifecycle", text: lifecycleWithout(kubeconfig), args: []string{"--bind-socket", "/tmp/" + strings.Repeat("d/", 60) + "s"}, want: []string{"107"}},
 		"proxy's bundle is absent":       {daemon: "supervisorctl", text: proxyCA("/nonexistent/proxy.pem"), want: []string{"proxy_ca_bundle", "/nonexistent/proxy.pem"}},
 		"proxy's bundle holds no anchor": {daemon: "supervisorctl", text: proxyCA(write(t, "proxy.pem", "x")), want: []string{"proxy_ca_bundle", "proxy.pem", "no PEM certificate"}},
-		"address to listen on":           {daemon: "lifecycle", args: []string{"--bind-address", "127.0.0.1:50061", "--bind-socket", "/run/portcullis/driver.sock"}, want: []string{"--bind-address", "--bind-socket"}},
+		"address to listen on":           {daemon: "lifecycle", text: lifecycleWithout(kubeconfig), args: []string{"--bind-address", "127.0.0.1:50061", "--bind-socket", "/run/portcullis/driver.sock"}, want: []string{"--bind-address", "--bind-socket"}},
 		"trace collector with a path":    {daemon: "nswatch", text: nswatchWith(t, "urls = [\"nats://127.0.0.1:4222\"]\n", kubeconfig), args: []string{"--otlp-endpoint", "http://c/v1/traces"}, want: []string{"--otlp-endpoint"}},
 		"not TOML":                       {daemon: "nswatch", text: "[portcullis", want: []string{"gateway.toml"}},
 		"settings are absent":            {daemon: "nswatch", args: []string{"--config", "/nonexistent/gateway.toml"}, want: []string{"/nonexistent/gateway.toml"}},
@@ -176,8 +181,8 @@ func TestConfigCheckKnowsWhatEndsTheStart(t *testing.T) {
 	t.Parallel()
 	const mesh = "[portcullis.mesh]\nallow_plaintext_loopback = true\n"
 	tests := map[string]struct{ daemon, text, want string }{
-		"no socket":          {"lifecycle", mesh, "socket_path: is not set"},
-		"socket is relative": {"lifecycle", "[openshell.drivers.kubernetes]\nsocket_path = \"driver.sock\"\n", "gateway.toml:2): socket path \"driver.sock\" is relative"},
+		"no socket":          {"lifecycle", "[openshell.drivers.kubernetes]\n" + runtimeImage + mesh, "socket_path: is not set"},
+		"socket is relative": {"lifecycle", "[openshell.drivers.kubernetes]\nsocket_path = \"driver.sock\"\n" + runtimeImage + mesh, "gateway.toml:2): socket path \"driver.sock\" is relative"},
 		"nothing to publish": {
 			"nswatch", strings.Replace(nswatchWith(t, "urls = [\"nats://127.0.0.1:4222\"]\n", "/kubeconfig"), `"operator"`, `"shared"`, 1), "gateway.toml:2): is shared",
 		},
@@ -199,7 +204,7 @@ func TestConfigCheck(t *testing.T) {
 		t.Run(daemon, func(t *testing.T) {
 			t.Parallel()
 			text := "[openshell.gateway]\nanything = 1\n[openshell.drivers.kubernetes]\ngateway_id = \"team-gateway\"\nsocket_path = \"/run/portcullis/driver.sock\"\n" +
-				"workspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\ngrpc_endpoint = \"https://gateway.example:8080\"\nsupervisor_image = \"registry.example/supervisor:1\"\n" +
+				"workspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\ngrpc_endpoint = \"https://gateway.example:8080\"\nsupervisor_image = \"registry.example/supervisor:1\"\n" + runtimeImage +
 				"[portcullis.nswatch]\nsigning_key_file = \"/etc/portcullis/signing.key\"\n[portcullis.allowlist]\npublic_keys_file = \"/etc/portcullis/public.keys\"\n" +
 				"[portcullis.mesh]\nallow_plaintext_loopback = true\n[portcullis.nats]\nurls = [\"nats://127.0.0.1:4222\"]\n"
 			out, err := program.Command(t, daemon, "config", "check", "--config", program.Settings(t, text)).CombinedOutput()

@@ -47,6 +47,12 @@ func needed(daemon string) string {
 	return "lease_namespace = \"default\"\n[openshell.drivers.kubernetes]\nsupervisor_image = \"registry.example/supervisor:1\"\ngrpc_endpoint = \"https://gateway.example:8080\"\n"
 }
 
+// Parts of lifecycle's settings: what no stock table of it may lack, and its membership in a mesh of one machine.
+const (
+	runtimeImage = "sandbox_runtime_image = \"registry.example/runtime:1\"\n"
+	alone        = "[portcullis.mesh]\nallow_plaintext_loopback = true\n"
+)
+
 // mesh makes a client's side of the mesh.
 func mesh(t *testing.T, ca *meshtest.CA, daemon, server, address string) *grpc.ClientConn {
 	t.Helper()
@@ -121,10 +127,10 @@ func TestLifecycleServesThePrivateSocket(t *testing.T) {
 	t.Parallel()
 	kubeconfig := account(t)
 	path := filepath.Join(shortDir(t), "driver", "driver.sock")
-	text := fmt.Sprintf("[openshell.drivers.kubernetes]\nsocket_path = %q\n[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\n", path) +
-		kubernetesTable(kubeconfig)
+	serving := fmt.Sprintf("[openshell.drivers.kubernetes]\n"+runtimeImage+"socket_path = %q\n[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\n", path)
+	text := serving + alone + kubernetesTable(kubeconfig)
 	p := program.Start(t, "lifecycle", text)
-	p.AwaitReady()
+	p.AwaitNotReady("view") // its account may read no sandboxes
 
 	ctx, cancel := context.WithTimeout(t.Context(), program.Limit)
 	defer cancel()
@@ -139,13 +145,13 @@ func TestLifecycleServesThePrivateSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = computev1.NewComputeDriverClient(under).GetCapabilities(ctx, &computev1.GetCapabilitiesRequest{})
-		if status.Code(err) != codes.Unimplemented {
-			t.Errorf("%s: got %v, want UNIMPLEMENTED", prefix, err)
+		if status.Code(err) != codes.FailedPrecondition {
+			t.Errorf("%s: a gateway that says nothing of itself gets %v, want FAILED_PRECONDITION", prefix, err)
 		}
 		// UNIMPLEMENTED would be taken for success here (contract 2.6).
 		_, err = computev1.NewComputeDriverClient(under).EnsureWorkspace(ctx, &computev1.EnsureWorkspaceRequest{Workspace: "team"})
-		if status.Code(err) != codes.Unavailable {
-			t.Errorf("%s: EnsureWorkspace gets %v, want UNAVAILABLE", prefix, err)
+		if status.Code(err) != codes.FailedPrecondition {
+			t.Errorf("%s: EnsureWorkspace gets %v, want FAILED_PRECONDITION: the account may not read namespaces", prefix, err)
 		}
 	}
 	err = conn.Invoke(ctx, contract.OpenShell.FullMethod("GetGatewayListenerRequirements"),
@@ -155,12 +161,9 @@ func TestLifecycleServesThePrivateSocket(t *testing.T) {
 	}
 
 	fails(t, "lifecycle", text, nil, filepath.Dir(path), "another driver") // a second one must not take the socket over
-	p.AwaitReady()
 	p.Stop()
 
-	legacy := program.Start(t, "lifecycle", fmt.Sprintf("[openshell.drivers.kubernetes]\nsocket_path = %q\n"+
-		"[portcullis.lifecycle]\nhttp_address = \"127.0.0.1:0\"\nallow_legacy_gateway = true\n", path)+kubernetesTable(kubeconfig))
-	legacy.AwaitReady()
+	legacy := program.Start(t, "lifecycle", serving+"allow_legacy_gateway = true\n"+alone+kubernetesTable(kubeconfig))
 	cluster.Eventually(t, "the removed method answers an older gateway", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()

@@ -145,7 +145,7 @@ func (w *World) refuseCreate(ctx context.Context, name, reason string) (string, 
 	}
 	for _, one := range objects.Items {
 		if strings.Contains(one.GetName(), name) {
-			return "", fmt.Errorf("Sandbox %s was made", one.GetName())
+			return "", fmt.Errorf("the Sandbox %s was made", one.GetName())
 		}
 	}
 	return fmt.Sprintf("gateway: %s: %s\nlifecycle: %v", status.Code(err), status.Convert(err).Message(), entry["error"]), nil

@@ -47,7 +47,7 @@ func programsDir(root string) (string, error) {
 	}
 	key := sha256.Sum256([]byte(root)) // checkouts share the cache
 	dir := filepath.Join(cache, "demo", hex.EncodeToString(key[:8]))
-	return dir, os.MkdirAll(dir, 0o755) //nolint:gosec // programs are no secret
+	return dir, os.MkdirAll(dir, 0o755)
 }
 
 // Kube builds the program that runs our clusters, and returns its path.

@@ -183,7 +183,7 @@ func routeTo(host string) (string, error) {
 	if port == "" {
 		port = "443"
 	}
-	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), port)) //nolint:noctx // it waits for nothing but a look-up
+	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
 		return "", err
 	}

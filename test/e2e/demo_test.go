@@ -1,3 +1,5 @@
+//go:build portcullis_long
+
 package e2e_test
 
 import (

@@ -6,12 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/portcullis-mesh/portcullis/shared/workspace"
 	"github.com/portcullis-mesh/portcullis/test/lifecycle"
 	"github.com/portcullis-mesh/portcullis/test/mesh"
 )
@@ -166,4 +169,11 @@ func TestNATSAway(t *testing.T) {
 	if err := stands.remove(ctx); err != nil {
 		t.Error(err)
 	}
+}
+
+// unmarked are the Sandboxes among objects that no reaper would delete.
+func unmarked(all []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(all), func(o *unstructured.Unstructured) bool {
+		return o.GetKind() != "Sandbox" || o.GetLabels()[workspace.LabelCreate] == workspace.CreatePending || o.GetDeletionTimestamp() != nil
+	})
 }

@@ -3,7 +3,6 @@ package lifecycle_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/portcullis-mesh/portcullis/shared/workspace"
 	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 )
@@ -76,11 +74,4 @@ func describe(all []*unstructured.Unstructured) error {
 		names = append(names, o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName()+going)
 	}
 	return fmt.Errorf("there is %s", strings.Join(names, ", "))
-}
-
-// unmarked are the Sandboxes among objects that no reaper would delete.
-func unmarked(all []*unstructured.Unstructured) []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(all), func(o *unstructured.Unstructured) bool {
-		return o.GetKind() != "Sandbox" || o.GetLabels()[workspace.LabelCreate] == workspace.CreatePending || o.GetDeletionTimestamp() != nil
-	})
 }

@@ -169,7 +169,7 @@ func (p *Process) Entries(fits func(map[string]any) bool) []map[string]any {
 // ready waits until the process says that it is ready at its admin address.
 func (p *Process) ready(ctx context.Context, address string) error {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	last := "it has not been asked"
+	var last string
 	for {
 		status, body, err := get(ctx, client, "http://"+address+"/readyz?verbose")
 		switch {

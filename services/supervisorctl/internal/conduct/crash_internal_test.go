@@ -266,3 +266,15 @@ func TestEveryRefusalIsUndone(t *testing.T) {
 		}
 	}
 }
+
+// fenced reports whether no Pod of the set may run without the fence.
+func (w *world) fenced(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, pod := range w.pods {
+		if len(pod.Spec.SchedulingGates) == 0 && len(w.policies) != 2 {
+			t.Errorf("Pod %s may run, and there are %d policies", name, len(w.policies))
+		}
+	}
+}

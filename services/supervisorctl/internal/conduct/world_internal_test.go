@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -434,18 +433,6 @@ func always(write string, err error) func(string) error {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		return nil
-	}
-}
-
-// fenced reports whether no Pod of the set may run without the fence.
-func (w *world) fenced(t *testing.T) {
-	t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for name, pod := range w.pods {
-		if len(pod.Spec.SchedulingGates) == 0 && len(w.policies) != 2 {
-			t.Errorf("Pod %s may run, and there are %d policies", name, len(w.policies))
-		}
 	}
 }
 

@@ -69,7 +69,8 @@ func TestIdleIsConfirmedLive(t *testing.T) {
 		"abandoned": {
 			preparing(), abandonedAfter,
 			[]func() (conduct.Outcome, error){did(done, preparing()), did(done, releasing())},
-			[]time.Duration{0, abandonedAfter}, true,
+			[]time.Duration{0, abandonedAfter},
+			true,
 		},
 		"it has moved":   {preparing(), abandonedAfter, []func() (conduct.Outcome, error){did(done, moved)}, []time.Duration{0}, true},
 		"it is released": {preparing(), abandonedAfter, []func() (conduct.Outcome, error){did(done, released())}, []time.Duration{0}, true},
@@ -86,13 +87,15 @@ func TestIdleIsConfirmedLive(t *testing.T) {
 		"released, as a former leader saw": {
 			released(), plan.WatchLimit,
 			[]func() (conduct.Outcome, error){did(done, released()), did(done, releasing())},
-			[]time.Duration{0, plan.WatchLimit}, false,
+			[]time.Duration{0, plan.WatchLimit},
+			false,
 		},
 		"released, as a former leader saw, just seen": {released(), plan.WatchLimit - 1, []func() (conduct.Outcome, error){did(done, released())}, []time.Duration{0}, false},
 		"released for too long": {
 			released(), plan.ReadyLimit + 1,
 			[]func() (conduct.Outcome, error){did(done, released()), did(done, releasing())},
-			[]time.Duration{0, plan.ReadyLimit + 1}, true,
+			[]time.Duration{0, plan.ReadyLimit + 1},
+			true,
 		},
 		"running for ever": {running(), time.Hour, []func() (conduct.Outcome, error){did(done, running())}, []time.Duration{0}, true},
 		"stopping":         {releasing(), time.Hour, []func() (conduct.Outcome, error){did(done, releasing())}, []time.Duration{0}, true},
