@@ -64,24 +64,30 @@ build: ## Build the daemons into bin/.
 		CGO_ENABLED=0 go build -C services/$$d -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/bin/$$d ./cmd/$$d; \
 	done
 
+# The tests on a node wait for kubelets while the units compute, so both are run at once.
 .PHONY: test
-test: compiler ## Run every test: what needs no root, then, as root, what needs a real node.
+test: compiler ## Run every test: what needs no root, and, as root, what needs a real node.
 	$(CLUSTER) build controlplane
+	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; $(MAKE) --no-print-directory -j2 --output-sync=target test-units test-node; \
+	else $(MAKE) --no-print-directory test-units; fi
+	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) -p 3 $(SYSTEM)
+	@if [ "$$(id -u)" != 0 ]; then echo "NOT RUN: test/e2e needs a real node, and that needs root. Run 'sudo make test-node' for it."; fi
+
+.PHONY: test-units
+test-units: compiler ## Run the tests that need nothing, with the simulations.
 	$(GOTEST) $(UNITS)
 	$(SIMULATION)
-	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) $(SYSTEM)
-	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory test-node; \
-	else echo "NOT RUN: test/e2e needs a real node, and that needs root. Run 'sudo make test-node' for it."; fi
 
 .PHONY: test-crash
-test-crash: compiler ## Kill supervisorctl at each of its writes, and ask for fifty sandboxes at once; takes about five minutes.
+test-crash: compiler ## Kill supervisorctl at each of its writes, ask for fifty sandboxes at once, judge the driver by the contract; takes some fifteen minutes.
 	$(CLUSTER) build controlplane
-	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) -tags portcullis_long -run 'Crash|ManyAtOnce' -v ./test/supervisor
+	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) -tags portcullis_long -run 'Crash|ManyAtOnce|Damage' -v ./test/supervisor
+	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) -tags portcullis_long -run 'Crash|RollBack|Away|Replicas|Relay|SlowGateway|Conformance' -v ./test/lifecycle
 
 .PHONY: test-node
 test-node: compiler ## Run the tests that need a real node (root).
 	$(CLUSTER) build node
-	$(CLUSTER) run node -- $(GOTEST) $(UNCACHED) $(NODE)
+	$(CLUSTER) run node -- $(GOTEST) $(UNCACHED) -parallel 4 $(NODE)
 	$(CLUSTER) down node
 	$(GOTEST) $(UNCACHED) $(NODE_LIFE)
 
