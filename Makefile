@@ -70,7 +70,7 @@ test: compiler ## Run every test: what needs no root, and, as root, what needs a
 	$(CLUSTER) build controlplane
 	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; $(MAKE) --no-print-directory -j2 --output-sync=target test-units test-node; \
 	else $(MAKE) --no-print-directory test-units; fi
-	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) -p 3 $(SYSTEM)
+	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) $(SYSTEM)
 	@if [ "$$(id -u)" != 0 ]; then echo "NOT RUN: test/e2e needs a real node, and that needs root. Run 'sudo make test-node' for it."; fi
 
 .PHONY: test-units
@@ -83,6 +83,7 @@ test-crash: compiler ## Kill supervisorctl at each of its writes, ask for fifty 
 	$(CLUSTER) build controlplane
 	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) -tags portcullis_long -run 'Crash|ManyAtOnce|Damage' -v ./test/supervisor
 	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) -tags portcullis_long -run 'Crash|RollBack|Away|Replicas|Relay|SlowGateway|Conformance' -v ./test/lifecycle
+	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) -tags portcullis_long ./test/scenario
 
 .PHONY: test-node
 test-node: compiler ## Run the tests that need a real node (root).
