@@ -98,7 +98,7 @@ func (c *Cluster) Abandoned(ctx context.Context, age time.Duration) ([]Made, err
 	return nil, ErrNotServed
 }
 
-// PodGone waits until the Pod with this uid is gone. False says that it was still there when the time was up, or that nobody
+// PodGone waits until no Pod of the name belongs to the Sandbox with the uid owner. False says that it was still there when the time was up, or that nobody
 // could say.
 func (c *Cluster) PodGone(ctx context.Context, namespace, name string, owner types.UID, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -153,6 +153,3 @@ func (c *Cluster) Leftovers(ctx context.Context, gatewayID, sandboxID string) ([
 	}
 	return found, nil
 }
-
-// absent reports whether the API server said that there is no such object.
-func absent(err error) bool { return apierrors.IsNotFound(err) }

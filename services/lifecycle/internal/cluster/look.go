@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/inventory"
@@ -46,7 +47,7 @@ func (c *Cluster) OffersGPU(ctx context.Context) (bool, error) {
 func (c *Cluster) NamespaceAnnotations(ctx context.Context, name string) (map[string]string, error) {
 	ns, err := c.client.Typed.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case absent(err):
+	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read namespace %s: %w", name, err)

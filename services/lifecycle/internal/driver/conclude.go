@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
@@ -83,7 +84,7 @@ func (d *Driver) conclude(ctx context.Context, in call, sandboxID string, err er
 // answer is the refusal with a code. A code of another class is not taken by the verdict; codeOf has none.
 func answer(decision verdict.Decision, code codes.Code) error {
 	if code == codes.Canceled {
-		return statusError(code, decision.Message())
+		return status.Error(code, decision.Message())
 	}
 	return decision.WithCode(code).SafeErr()
 }

@@ -5,7 +5,9 @@
 //
 //   - A create that does not answer with an identity leaves nothing behind: what this call made is deleted by its uid, also when
 //     the caller is gone; what could not be deleted then, or was made by a process that died, is found by its mark and deleted
-//     later (Run). The gateway never cleans up after an error (contract 2.6).
+//     later (Run). The gateway never cleans up after an error (contract 2.6). One gap stays: when the mark is off and the answer
+//     does not reach the gateway, a whole sandbox is left that is listed and can be deleted by its id, and that no token exchange
+//     takes for one of the gateway's.
 //   - NOT_FOUND, and a delete that says there was nothing, follow only from a consistent read of the cluster. A partial list is
 //     an error (contract 2.9).
 //   - Create, start and EnsureWorkspace ask the allowlist, the first two once more right before they write. Get, list, stop and

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -127,5 +126,3 @@ func firstOf(ctx context.Context, key string) string {
 	}
 	return ""
 }
-
-func statusError(code codes.Code, text string) error { return status.Error(code, text) }

@@ -19,8 +19,8 @@
 //     unchanged for longer may take over.
 //   - When a refusal leaves something of the run behind, it is taken away before the refusal is returned, also when the caller has
 //     gone; what that does not achieve within undoLimit, the reconcile loop does, which finds the stop and its reason in the record.
-//   - A Secret is deleted by its name and the uid that the answer to its creation told. By its name alone it is deleted only when it is in
-//     the way of one that this attempt, or the one before it at the same workload Pod, may have made unheard. See package plan.
+//   - A Secret is deleted by its name and the uid that the answer to its creation told, and never by its name alone: one that may have been
+//     made unheard goes with the Pod that owns it.
 //   - Events on Sandboxes are told as well as can be: they keep nobody waiting, are bounded in rate and number, and the same is not told
 //     again for a while. Nothing is decided by them.
 //   - Private keys and tokens are wiped when the Secrets are made, or could not be, on every path; the bundle is its owner's to wipe.
