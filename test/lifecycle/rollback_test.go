@@ -121,15 +121,15 @@ func (a *attempt) settled(ctx context.Context, err error) error {
 	if !fitting[status.Code(err)] {
 		return fmt.Errorf("it answers %w", err)
 	}
-	for {
-		last := nothingLeft(ctx, a.Cluster, a.namespace, a.wish.GetId(), a.wish.GetName())
-		if last == nil {
+	for last := error(nil); ; time.Sleep(100 * time.Millisecond) {
+		now := nothingLeft(ctx, a.Cluster, a.namespace, a.wish.GetId(), a.wish.GetName())
+		if now == nil {
 			break
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("it answered %w, and %w", err, last)
+			return fmt.Errorf("it answered %w, and %w", err, errors.Join(last, now))
 		}
-		time.Sleep(100 * time.Millisecond)
+		last = now
 	}
 	_, gone := a.Driver.GetSandbox(ctx, &computev1.GetSandboxRequest{SandboxId: a.wish.GetId()})
 	if status.Code(gone) != codes.NotFound {
@@ -156,7 +156,8 @@ func (a *attempt) suffer(ctx context.Context, n int) error {
 	case err = <-answered:
 		return fmt.Errorf("no request number %d came before the answer %w", n, err)
 	}
-	trap.Release()
+	// The trap stays shut until everything is judged: an answer let go now could reach the daemon before the cancellation does, and
+	// then the create has gone well for everybody but its caller.
 	return a.settled(ctx, err)
 }
 
