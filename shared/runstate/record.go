@@ -65,6 +65,8 @@ type Record struct {
 	MainProcess, LogLevel string
 	// Secrets are the names and the uids of the Secrets of a released run, as whoever made them writes them; empty when it is not known.
 	Secrets string
+	// FenceEvidence is what a run was released behind, as package fenceevidence writes it; empty when it is not known.
+	FenceEvidence string
 	// StopReason and StopExplanation say why the reconcile loop ended the run: a stable code, and text for people. They stay until
 	// another run is begun.
 	StopReason, StopExplanation string
@@ -74,6 +76,7 @@ type Record struct {
 // all others of their prefix (contract 7.10).
 const (
 	AnnotationSecrets         = "openshell.ai/sandbox-runtime-secrets"
+	AnnotationFenceEvidence   = "openshell.ai/sandbox-runtime-fence-evidence"
 	AnnotationStopReason      = "openshell.ai/sandbox-runtime-stop-reason"
 	AnnotationStopExplanation = "openshell.ai/sandbox-runtime-stop-explanation"
 )
@@ -123,6 +126,7 @@ var fields = [...]field{
 	text(workspace.AnnotationMainProcessSpec, func(r *Record) *string { return &r.MainProcess }),
 	text(workspace.AnnotationLogLevel, func(r *Record) *string { return &r.LogLevel }),
 	text(AnnotationSecrets, func(r *Record) *string { return &r.Secrets }),
+	text(AnnotationFenceEvidence, func(r *Record) *string { return &r.FenceEvidence }),
 	text(AnnotationStopReason, func(r *Record) *string { return &r.StopReason }),
 	text(AnnotationStopExplanation, func(r *Record) *string { return &r.StopExplanation }),
 }

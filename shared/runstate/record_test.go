@@ -21,7 +21,7 @@ func full() runstate.Record {
 		Bootstrapping: true, StartedAt: 1796006999405, Operation: runstate.Restart, Phase: runstate.Released,
 		Session: "5f0c7a52-8d0a-4a33-9d4e-1b8f6a3f0c11", Epoch: 12, Attempt: "a", Generation: "g0000000000000007", Readiness: runstate.Unavailable,
 		WorkloadUID: "w", SupervisorUID: "s", FenceUID: "f", FenceGeneration: 3, MainProcess: `{"version":1}`, LogLevel: "debug",
-		Secrets: "s=u", StopReason: "run_broke", StopExplanation: "the Service is gone",
+		Secrets: "s=u", FenceEvidence: `{"generation":"g"}`, StopReason: "run_broke", StopExplanation: "the Service is gone",
 	}
 }
 
@@ -34,7 +34,7 @@ func annotations() map[string]string {
 		p + "bootstrap-epoch": "12", p + "bootstrap-attempt": "a",
 		p + "generation": "g0000000000000007", p + "readiness": "unavailable", p + "workload-uid": "w", p + "supervisor-uid": "s",
 		p + "network-policy-uid": "f", p + "network-policy-generation": "3", p + "main-process-spec": `{"version":1}`, p + "log-level": "debug",
-		p + "secrets": "s=u", p + "stop-reason": "run_broke", p + "stop-explanation": "the Service is gone",
+		p + "secrets": "s=u", p + "fence-evidence": `{"generation":"g"}`, p + "stop-reason": "run_broke", p + "stop-explanation": "the Service is gone",
 	}
 }
 

@@ -1,10 +1,14 @@
 package lifecycle_test
 
 import (
+	"encoding/json"
+	"maps"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
@@ -36,6 +40,7 @@ func TestLife(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.AwaitReady(wish.GetId())
+			demandEvidence(t, s, wish)
 			if _, err := s.Driver.CreateSandbox(s.Context(), &computev1.CreateSandboxRequest{Sandbox: wish}); status.Code(err) != codes.AlreadyExists {
 				t.Errorf("a second create: %v", err)
 			}
@@ -66,5 +71,39 @@ func TestLife(t *testing.T) {
 				t.Errorf("a second delete: %t, error %v", again.GetDeleted(), err)
 			}
 		})
+	}
+}
+
+// demandEvidence: what the driver says of the fence is what the Pods were given in their files (contract 7.14, 13.3).
+func demandEvidence(t *testing.T, s *lifecycle.Site, wish *computev1.DriverSandbox) {
+	t.Helper()
+	got, err := s.Driver.GetSandbox(s.Context(), &computev1.GetSandboxRequest{SandboxId: wish.GetId()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets, err := s.Cluster.Client().CoreV1().Secrets(s.NamespaceOf(wish.GetWorkspace())).List(s.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Claims map[string]string `json:"resource_claims"`
+		Fence  struct {
+			Generation string `json:"generation"`
+			Digest     string `json:"evidence_digest"`
+		} `json:"outer_fence"`
+	}
+	for i := range secrets.Items {
+		if descriptor := secrets.Items[i].Data["runtime-descriptor.json"]; strings.Contains(string(descriptor), wish.GetId()) {
+			if err := json.Unmarshal(descriptor, &file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	evidence := got.GetSandbox().GetStatus().GetFenceEvidence()
+	if file.Fence.Digest == "" || evidence.GetEvidenceDigest() != file.Fence.Digest || evidence.GetGeneration() != file.Fence.Generation {
+		t.Errorf("evidence %v, and the descriptor says %+v", evidence, file)
+	}
+	if !maps.Equal(evidence.GetResourceClaims(), file.Claims) {
+		t.Errorf("claims %v, and the descriptor has %v", evidence.GetResourceClaims(), file.Claims)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+	"github.com/portcullis-mesh/portcullis/shared/fenceevidence"
 )
 
 // identitySource and digestPrefix are those of contract 7.14.
@@ -22,28 +23,29 @@ func (s *Sandbox) resolvedIdentity() *computev1.ResolvedWorkloadIdentity {
 	return &computev1.ResolvedWorkloadIdentity{Uid: s.User, Gid: s.Group, Source: identitySource, ResourceDigest: digestPrefix + s.UID}
 }
 
-// Keys of resource claims (contract 13.4) whose values the record has.
-const (
-	claimSandbox    = "kubernetes.sandbox_resource_uid"
-	claimWorkload   = "kubernetes.workload_pod_uid"
-	claimSupervisor = "kubernetes.supervisor_pod_uid"
-	claimFence      = "kubernetes.egress_policy_uid"
-)
-
-// fenceEvidence is what the record says of the fence that the present run was released behind; absent without such a run. It has no
-// digest: that is made over the policy's resourceVersion, which no annotation of contract 4.4 has. Whoever wants the proof finds
-// evidence without a digest, and so none.
+// fenceEvidence is what the present run was released behind, as supervisorctl recorded it (contract 13.4); absent without such a run, and
+// where the record is of other Pods, of another fence or of another Sandbox than the run's.
 func (s *Sandbox) fenceEvidence() *computev1.DriverFenceEvidence {
 	r := &s.Record
-	if r.Generation == "" || r.FenceUID == "" || r.WorkloadUID == "" || r.SupervisorUID == "" || r.Stopping() {
+	if r.Generation == "" || r.FenceEvidence == "" || r.Stopping() {
 		return nil
 	}
-	return &computev1.DriverFenceEvidence{
-		Generation: r.Generation,
-		ResourceClaims: map[string]string{
-			claimSandbox: s.UID, claimWorkload: r.WorkloadUID, claimSupervisor: r.SupervisorUID, claimFence: r.FenceUID,
-		},
+	e, err := fenceevidence.Decode(r.FenceEvidence)
+	if err != nil {
+		return nil // what cannot be read proves nothing
 	}
+	for claim, own := range map[fenceevidence.Claim]string{
+		fenceevidence.SandboxUID: s.UID, fenceevidence.WorkloadUID: r.WorkloadUID, fenceevidence.SupervisorUID: r.SupervisorUID, fenceevidence.PolicyUID: r.FenceUID,
+	} {
+		if e.Claims[claim] != own {
+			return nil
+		}
+	}
+	claims := make(map[string]string, len(e.Claims))
+	for claim, value := range e.Claims {
+		claims[string(claim)] = value
+	}
+	return &computev1.DriverFenceEvidence{Generation: e.Generation, EvidenceDigest: e.Digest, ResourceClaims: claims}
 }
 
 func instant(t time.Time) metav1.Time { return metav1.NewTime(t) }

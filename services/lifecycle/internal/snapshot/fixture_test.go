@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/fenceevidence"
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
@@ -29,8 +31,24 @@ var (
 func running() runstate.Record {
 	return runstate.Record{
 		Generation: "g0000000000000001", Session: "s", Epoch: 1, Readiness: runstate.Ready, WorkloadUID: "w", SupervisorUID: "s",
-		FenceUID: "f", FenceGeneration: 1, MainProcess: `{"a":1}`, LogLevel: "debug",
+		FenceUID: "f", FenceGeneration: 1, MainProcess: `{"a":1}`, LogLevel: "debug", FenceEvidence: evidence(nil),
 	}
+}
+
+// evidence is what supervisorctl recorded of that run's fence, with a claim changed.
+func evidence(change func(claims map[fenceevidence.Claim]string)) string {
+	claims := map[fenceevidence.Claim]string{
+		fenceevidence.NamespaceUID: "n", fenceevidence.SandboxUID: boxUID, fenceevidence.WorkloadUID: "w",
+		fenceevidence.SupervisorUID: "s", fenceevidence.PolicyUID: "f", fenceevidence.PolicyVersion: "7",
+	}
+	if change != nil {
+		change(claims)
+	}
+	text, err := fenceevidence.Encode(fenceevidence.Evidence{Generation: "g000000000000002a", Digest: strings.Repeat("0a", 32), Claims: claims})
+	if err != nil {
+		panic(err)
+	}
+	return text
 }
 
 // starting is that of a create that has been released.

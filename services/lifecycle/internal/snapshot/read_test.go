@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/portcullis-mesh/portcullis/shared/fenceevidence"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
@@ -75,6 +76,21 @@ func TestFenceEvidenceIsOfThePresentRun(t *testing.T) {
 		"stopping": func(s *scene) { s.record = stopping() },
 		"no fence": func(s *scene) { s.record.FenceUID = "" },
 		"no Pod":   func(s *scene) { s.record.WorkloadUID = "" },
+
+		"no evidence": func(s *scene) { s.record.FenceEvidence = "" },
+		"unreadable":  func(s *scene) { s.record.FenceEvidence = "{}" },
+		"another Sandbox": func(s *scene) {
+			s.record.FenceEvidence = evidence(func(c map[fenceevidence.Claim]string) { c[fenceevidence.SandboxUID] = "x" })
+		},
+		"another workload": func(s *scene) {
+			s.record.FenceEvidence = evidence(func(c map[fenceevidence.Claim]string) { c[fenceevidence.WorkloadUID] = "x" })
+		},
+		"another supervisor": func(s *scene) {
+			s.record.FenceEvidence = evidence(func(c map[fenceevidence.Claim]string) { c[fenceevidence.SupervisorUID] = "x" })
+		},
+		"another fence": func(s *scene) {
+			s.record.FenceEvidence = evidence(func(c map[fenceevidence.Claim]string) { c[fenceevidence.PolicyUID] = "x" })
+		},
 	} {
 		s := healthy()
 		edit(s)

@@ -26,9 +26,13 @@ func TestRenderOfOneThatIsReady(t *testing.T) {
 				{Type: "Suspended", Status: "False", Reason: "NotSuspended"},
 			},
 			ResolvedIdentity: &computev1.ResolvedWorkloadIdentity{Uid: 10001, Gid: 10002, Source: "kubernetes-config", ResourceDigest: "sandbox:box-uid"},
-			FenceEvidence: &computev1.DriverFenceEvidence{Generation: "g0000000000000001", ResourceClaims: map[string]string{
-				"kubernetes.sandbox_resource_uid": "box-uid", "kubernetes.workload_pod_uid": "w", "kubernetes.supervisor_pod_uid": "s", "kubernetes.egress_policy_uid": "f",
-			}},
+			FenceEvidence: &computev1.DriverFenceEvidence{
+				Generation: "g000000000000002a", EvidenceDigest: "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a",
+				ResourceClaims: map[string]string{
+					"kubernetes.namespace_uid": "n", "kubernetes.sandbox_resource_uid": "box-uid", "kubernetes.workload_pod_uid": "w",
+					"kubernetes.supervisor_pod_uid": "s", "kubernetes.egress_policy_uid": "f", "kubernetes.egress_policy_resource_version": "7",
+				},
+			},
 		},
 	}
 	if diff := cmp.Diff(want, healthy().render(t), protocmp.Transform()); diff != "" {

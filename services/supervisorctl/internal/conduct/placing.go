@@ -72,7 +72,7 @@ func (r *round) inTheWay(s *corev1.Secret) plan.Step {
 
 // deleteMade deletes the Secrets that this round made, and heard that it did.
 func (r *round) deleteMade(ctx context.Context) error {
-	r.attempt.MadeFor, r.attempt.Secrets = plan.Bound{}, ""
+	r.attempt.MadeFor, r.attempt.Secrets, r.attempt.Evidence = plan.Bound{}, "", ""
 	return r.deleteKnown(ctx, r.made)
 }
 

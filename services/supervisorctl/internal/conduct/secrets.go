@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/companion"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/material"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
+	"github.com/portcullis-mesh/portcullis/shared/fenceevidence"
 	"github.com/portcullis-mesh/portcullis/shared/secret"
 )
 
@@ -58,7 +59,11 @@ func (r *round) makeSecrets(ctx context.Context, step plan.Step) (plan.Step, err
 			return plan.Step{}, err
 		}
 	}
-	r.attempt.MadeFor, r.attempt.Secrets = step.For, secretsRecord(r.made)
+	evidence, err := fenceevidence.Encode(facts.Evidence(made.Fence))
+	if err != nil {
+		return plan.Step{}, err
+	}
+	r.attempt.MadeFor, r.attempt.Secrets, r.attempt.Evidence = step.For, secretsRecord(r.made), evidence
 	return plan.Step{}, nil
 }
 

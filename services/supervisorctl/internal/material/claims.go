@@ -1,29 +1,36 @@
 package material
 
-// The claims, by the keys of contract 13.4.
-const (
-	claimNamespace    = "kubernetes.namespace_uid"
-	claimSandbox      = "kubernetes.sandbox_resource_uid"
-	claimWorkload     = "kubernetes.workload_pod_uid"
-	claimSupervisor   = "kubernetes.supervisor_pod_uid"
-	claimFence        = "kubernetes.egress_policy_uid"
-	claimFenceVersion = "kubernetes.egress_policy_resource_version"
-)
+import "github.com/portcullis-mesh/portcullis/shared/fenceevidence"
 
 // podUIDFile is where the downward API shows the uid of the workload Pod to it (contract 7.5).
 const podUIDFile = "/.openshell/pod-identity/uid"
 
 // Claims returns the six claims of contract 13.4, the caller's own. They are only as good as the facts, which Make checks.
 func (f *Facts) Claims() map[string]string {
-	return map[string]string{
-		claimNamespace:    f.NamespaceUID,
-		claimSandbox:      f.SandboxUID,
-		claimWorkload:     f.WorkloadPodUID,
-		claimSupervisor:   f.SupervisorPodUID,
-		claimFence:        f.FenceUID,
-		claimFenceVersion: f.FenceResourceVersion,
+	claims := make(map[string]string, 6)
+	for key, value := range f.claims() {
+		claims[string(key)] = value
+	}
+	return claims
+}
+
+// Evidence is the fence and the claims of the files of Make, for the record of the run.
+func (f *Facts) Evidence(fence Fence) fenceevidence.Evidence {
+	return fenceevidence.Evidence{Generation: fence.Generation, Digest: fence.EvidenceDigest, Claims: f.claims()}
+}
+
+func (f *Facts) claims() map[fenceevidence.Claim]string {
+	return map[fenceevidence.Claim]string{
+		fenceevidence.NamespaceUID:  f.NamespaceUID,
+		fenceevidence.SandboxUID:    f.SandboxUID,
+		fenceevidence.WorkloadUID:   f.WorkloadPodUID,
+		fenceevidence.SupervisorUID: f.SupervisorPodUID,
+		fenceevidence.PolicyUID:     f.FenceUID,
+		fenceevidence.PolicyVersion: f.FenceResourceVersion,
 	}
 }
 
 // claimFiles are the claims that the runtime also reads from a file of its own Pod; what the file holds must be what is claimed.
-func claimFiles() map[string]string { return map[string]string{claimWorkload: podUIDFile} }
+func claimFiles() map[string]string {
+	return map[string]string{string(fenceevidence.WorkloadUID): podUIDFile}
+}

@@ -176,7 +176,7 @@ func (a *actor) makeSecrets(step plan.Step) {
 		})
 	}
 	a.queue = append(a.queue, func() bool {
-		a.attempt.MadeFor, a.attempt.Secrets, a.attempt.SecretsGone = step.For, a.name, false
+		a.attempt.MadeFor, a.attempt.Secrets, a.attempt.Evidence, a.attempt.SecretsGone = step.For, a.name, "fence of "+a.name, false
 		return true
 	})
 	a.attempt.Afresh = true

@@ -163,6 +163,8 @@ type Attempt struct {
 	MadeFor Bound
 	// Secrets is what the record is to say of them.
 	Secrets string
+	// Evidence is what the record is to say of the fence that the Secrets vouch for.
+	Evidence string
 	// SecretsGone says that this attempt removed the Secrets that it could, and made none since.
 	SecretsGone bool
 	// WorkloadOverdue says that the workload Pod was waited for as long as it may take.

@@ -129,6 +129,10 @@ var rules = []rule{
 		return implies(s.Action == plan.MakeSecrets, l.sound() && l.mine() && l.supervisor.Gated && l.workload.Gated && s.Generation == l.record.Generation &&
 			implies(l.record.Operation == runstate.Restart || l.Attempt.Afresh || l.Attempt.MadeFor != plan.Bound{}, s.Afresh))
 	}},
+	{"a run that is released says which Secrets it has, and what they vouch for", func(l look, s plan.Step) bool {
+		released := s.Action == plan.Write && s.Record.Phase == runstate.Released && l.record.Phase == runstate.Preparing
+		return implies(released && l.Attempt.MadeFor != plan.Bound{}, s.Record.Secrets == l.Attempt.Secrets && s.Record.FenceEvidence == l.Attempt.Evidence)
+	}},
 	{"only what is ours is deleted, by its uid, and once", func(l look, s plan.Step) bool {
 		p, v := l.supervisor, l.service
 		w := l.workload

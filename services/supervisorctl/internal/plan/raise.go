@@ -117,7 +117,7 @@ func (p *planner) raise() Step {
 	released := p.record
 	released.Phase = runstate.Released
 	if p.facts.Attempt.MadeFor != (Bound{}) {
-		released.Secrets = p.facts.Attempt.Secrets
+		released.Secrets, released.FenceEvidence = p.facts.Attempt.Secrets, p.facts.Attempt.Evidence
 	}
 	return Step{Action: Write, Record: released}
 }
