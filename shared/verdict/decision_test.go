@@ -224,6 +224,12 @@ func TestTextsAreCut(t *testing.T) {
 			t.Errorf("%s has %d bytes (valid UTF-8: %v), want close to %d", name, len(text.s), utf8.ValidString(text.s), text.limit)
 		}
 	}
+	if safe := status.Convert(d.SafeErr()).Message(); safe != long {
+		t.Errorf("the gateway gets %d bytes of %d", len(safe), len(long))
+	}
+	if safe := status.Convert(d.WithMessage(long + long).SafeErr()).Message(); len(safe) > MaxSafeMessage || len(safe) < MaxSafeMessage-4 || !utf8.ValidString(safe) {
+		t.Errorf("the gateway gets %d bytes", len(safe))
+	}
 	if got.Allowlist.Age != 0 || !got.Allowlist.Proven {
 		t.Errorf("a negative age became %+v", got.Allowlist)
 	}

@@ -11,6 +11,8 @@ const (
 	SandboxAbsent Reason = "sandbox_absent"
 	// SandboxAmbiguous: more than one Sandbox object has the id.
 	SandboxAmbiguous Reason = "sandbox_ambiguous"
+	// SandboxUnreadable: there is a Sandbox object with the id, and it cannot be understood.
+	SandboxUnreadable Reason = "sandbox_unreadable"
 	// SandboxRefused: the API server refuses the Sandbox object.
 	SandboxRefused Reason = "sandbox_refused"
 	// SandboxUnserved: the API server serves no known version of the Sandbox resource.
@@ -47,8 +49,13 @@ var driverSpecs = [...]Spec{
 		Message: "more than one Sandbox object has this sandbox id",
 	},
 	{
+		Reason: SandboxUnreadable, Outcome: Unknown, Code: codes.Internal,
+		Doc:     "A Sandbox object with the id is in its place, and does not say what a sandbox must say, or not in a way that can be read. It is never taken for absent; it can be deleted.",
+		Message: "the Sandbox object cannot be understood",
+	},
+	{
 		Reason: SandboxRefused, Outcome: Denied, Code: codes.FailedPrecondition,
-		Doc:     "The API server refused to make the Sandbox: admission, quota, validation or a missing right; the explanation has its words.",
+		Doc:     "The API server refused to make the Sandbox: admission, quota, validation or a missing right; the explanation has its words, without values that they quote.",
 		Message: "the cluster refuses the sandbox",
 	},
 	{

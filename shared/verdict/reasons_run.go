@@ -61,6 +61,8 @@ const (
 	WorkloadRefused Reason = "workload_refused"
 	// WorkloadAltered: the admitted workload Pod is not the one that was asked for.
 	WorkloadAltered Reason = "workload_altered"
+	// CompanionAltered: the supervisor Pod or the Service that the cluster made is not the one that was asked for.
+	CompanionAltered Reason = "companion_altered"
 	// GateLifted: a Pod's scheduling gate was lifted before its time, by somebody else.
 	GateLifted Reason = "gate_lifted"
 	// CompanionRefused: the cluster refuses a companion, or it cannot be rendered.
@@ -131,7 +133,7 @@ var runSpecs = [...]Spec{
 	},
 	{
 		Reason: PodImageUnavailable, Outcome: Denied, Code: codes.FailedPrecondition,
-		Doc:     "The image of a Pod was not pulled: registry, name or credentials. The kubelet tries again, so the run has its full time.",
+		Doc:     "The image of a Pod was not pulled: registry, name or credentials. The kubelet tries again, so the run has its time; less when the registry has answered.",
 		Message: "an image of the sandbox cannot be pulled",
 	},
 	{
@@ -198,6 +200,11 @@ var runSpecs = [...]Spec{
 		Reason: WorkloadAltered, Outcome: Denied, Code: codes.FailedPrecondition,
 		Doc:     "The workload Pod that the API server admitted lacks a protection that was asked for, or has something that was not: a webhook or a policy changed it.",
 		Message: "the admitted sandbox pod is not the requested one",
+	},
+	{
+		Reason: CompanionAltered, Outcome: Denied, Code: codes.FailedPrecondition,
+		Doc:     "The supervisor Pod or the Service is not stored as it was asked for: an admission webhook or a policy changed it.",
+		Message: "an admitted companion of the sandbox is not the requested one",
 	},
 	{
 		Reason: GateLifted, Outcome: Denied, Code: codes.FailedPrecondition,

@@ -11,7 +11,7 @@ import (
 	verdictv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/verdict/v1"
 )
 
-// Limits of the texts on the wire, in bytes; longer ones are cut. Together they stay far below the
+// Limits of the texts on the wire inside the mesh, in bytes; longer ones are cut. Together they stay far below the
 // 8 KiB that HTTP/2 peers commonly grant to trailers.
 const (
 	maxReason      = 64
@@ -36,12 +36,16 @@ func (d Decision) Err() error {
 	return detailed.Err()
 }
 
+// MaxSafeMessage is how much of a message SafeErr sends, in bytes; longer ones are cut. It has room for what is wrong with a request, of
+// which the gateway gets nothing else. Even if every byte is escaped, the message stays below the 16 KiB that gateways grant to trailers.
+const MaxSafeMessage = 4096
+
 // SafeErr returns the answer for the gateway: code and message, nothing else. Nil for a grant.
 func (d Decision) SafeErr() error {
 	if d.Granted() {
 		return nil
 	}
-	return status.Error(d.Code(), clip(d.Message(), maxMessage))
+	return status.Error(d.Code(), clip(d.Message(), MaxSafeMessage))
 }
 
 // FromError reads a refusal back from an error that Err made, also when it was wrapped or has

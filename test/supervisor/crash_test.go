@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,8 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/test/supervisor"
 )
+
+var only = flag.String("only", "", "crash only at writes whose path has this in it, such as /secrets")
 
 // crash is one operation that the daemon dies in.
 type crash struct {
@@ -194,8 +197,8 @@ func crashed(t *testing.T, s *supervisor.Site, operations map[string]crash, afte
 	return points
 }
 
-// count is how many writes the operation takes, without those that another one's write to the same object makes void: a run has so many
-// at least.
+// count is how many of the writes that are wanted the operation takes, without those that another one's write to the same object makes void: a
+// run has so many at least.
 func count(ctx context.Context, t *testing.T, s *supervisor.Site, client *supervisor.Client, c crash) int {
 	t.Helper()
 	b, err := prepared(ctx, s, client, c)
@@ -205,7 +208,7 @@ func count(ctx context.Context, t *testing.T, s *supervisor.Site, client *superv
 	must(t, c.done(ctx, s, b))
 	took := 0
 	for _, w := range s.Gate.Writes(b.Namespace)[before:] {
-		if w.Took() {
+		if w.Took() && strings.Contains(w.Path, *only) {
 			took++
 		}
 	}
@@ -233,7 +236,7 @@ func prepared(ctx context.Context, s *supervisor.Site, client *supervisor.Client
 // die begins the operation and returns when it is held at the point, which must be reached: by the call, or by the loop that completes
 // the run after it.
 func (p *point) die(ctx context.Context, s *supervisor.Site, call func() error) error {
-	p.hold = s.Gate.Stop(p.box.Namespace, p.number, p.after)
+	p.hold = s.Gate.Stop(p.box.Namespace, *only, p.number, p.after)
 	refused := make(chan error, 1)
 	go func() {
 		if err := call(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
@@ -63,6 +64,8 @@ type Hold struct {
 	deliver       sync.Once
 	// pauses chooses the write that goes on when late is closed; no other is held then.
 	pauses func(Write) bool
+	// counts is what the path of a write that is counted has in it.
+	counts string
 }
 
 // Reached is closed when the write is held; with after, the API server has done it.
@@ -75,9 +78,10 @@ func (h *Hold) Held() Write { return h.at }
 // API server that has done it there is nothing to pass on.
 func (h *Hold) Deliver() { h.deliver.Do(func() { close(h.late) }) }
 
-// Stop holds the n-th write to a namespace from now on, before or after the API server does it, and loses every further one.
-func (g *Gate) Stop(namespace string, n int, after bool) *Hold {
-	return g.hold(namespace, &Hold{number: n, after: after})
+// Stop holds the n-th write to a namespace from now on whose path has at in it, before or after the API server does it, and loses every
+// further one, whatever it is.
+func (g *Gate) Stop(namespace, at string, n int, after bool) *Hold {
+	return g.hold(namespace, &Hold{counts: at, number: n, after: after})
 }
 
 func (g *Gate) hold(namespace string, h *Hold) *Hold {
@@ -184,7 +188,7 @@ func (g *Gate) count(namespace string, write Write) (index int, hold *Hold, kill
 	index = len(g.writes[namespace])
 	g.writes[namespace] = append(g.writes[namespace], write)
 	h := g.holds[namespace]
-	if h == nil || h.pauses != nil && !h.pauses(write) {
+	if h == nil || h.pauses != nil && !h.pauses(write) || h.seen < h.number && !strings.Contains(write.Path, h.counts) {
 		return index, nil, nil, false
 	}
 	if h.seen++; h.seen < h.number {

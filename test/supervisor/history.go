@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -83,14 +83,7 @@ func newHistory(t testing.TB, c *cluster.Cluster, dialect reconcile.Dialect, pre
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
-		if h.failed != nil {
-			t.Errorf("the history has a gap: %v", h.failed)
-		}
-		for namespace := range h.events {
-			if !h.lawless[namespace] {
-				judge(t, namespace, ordered(h.events[namespace]), func(e Event) bool { return h.excused[namespace+"/"+e.key()] })
-			}
-		}
+		h.judged()
 	})
 	for kind, resource := range h.resources {
 		client := c.Dynamic().Resource(resource)
@@ -110,31 +103,54 @@ func newHistory(t testing.TB, c *cluster.Cluster, dialect reconcile.Dialect, pre
 	return h
 }
 
+// judged fails the test for every breach. A history with a gap is one failure and is not judged: what it lacks would look as if it had
+// never been.
+func (h *History) judged() {
+	h.t.Helper()
+	if h.failed != nil {
+		h.t.Errorf("the history has a gap, and is not judged: %v", h.failed)
+		return
+	}
+	for namespace := range h.events {
+		if !h.lawless[namespace] {
+			judge(h.t, namespace, ordered(h.events[namespace]), func(e Event) bool { return h.excused[namespace+"/"+e.key()] })
+		}
+	}
+}
+
 func (h *History) follow(ctx context.Context, kind string, watcher *watchtools.RetryWatcher) {
 	defer func() { <-watcher.Done() }()
 	for event := range watcher.ResultChan() {
 		object, ok := event.Object.(*unstructured.Unstructured)
-		if event.Type == watch.Bookmark || ok && !strings.HasPrefix(object.GetNamespace(), h.prefix) {
+		switch {
+		case !ok || event.Type == watch.Error:
+			h.lacks(fmt.Errorf("the watch of %s failed: %w", kind, apierrors.FromObject(event.Object)))
+			continue
+		case event.Type == watch.Bookmark, !strings.HasPrefix(object.GetNamespace(), h.prefix):
 			continue
 		}
-		var revision uint64
-		err := errors.New("the watch failed")
-		if ok {
-			revision, err = strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+		revision, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+		if err != nil {
+			h.lacks(fmt.Errorf("%s %s: %w", kind, event.Type, err))
+			continue
 		}
 		h.mu.Lock()
-		if err != nil {
-			h.failed = fmt.Errorf("%s: %s: %w", kind, event.Type, err)
-		} else {
-			at := object.GetNamespace()
-			h.events[at] = append(h.events[at], Event{Kind: kind, Removed: event.Type == watch.Deleted, Revision: revision, Object: object})
-		}
+		at := object.GetNamespace()
+		h.events[at] = append(h.events[at], Event{Kind: kind, Removed: event.Type == watch.Deleted, Revision: revision, Object: object})
 		h.mu.Unlock()
 	}
 	if ctx.Err() == nil {
-		h.mu.Lock()
-		h.failed = fmt.Errorf("the watch of %s ended", kind)
-		h.mu.Unlock()
+		h.lacks(fmt.Errorf("the watch of %s ended", kind))
+	}
+}
+
+// lacks notes the first cause of a gap. A watch that the API server has lost track of, as it may when it has too much to do, cannot be taken
+// up where it ended, and nobody can say what happened meanwhile.
+func (h *History) lacks(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.failed == nil {
+		h.failed = err
 	}
 }
 

@@ -396,6 +396,7 @@ func limitsTable(t *testing.T) table {
 		{"a call waits to take over another attempt's start", conducts("takeOver")},
 		{"the loop leaves a start alone whose record stands still", plan.IdleLimit},
 		{"what a refused start made is taken away", conducts("undoLimit")},
+		{"a released run whose image a registry does not have, or does not give, becomes ready", plan.ImageLimit},
 		{"a released run becomes ready", plan.ReadyLimit},
 	} {
 		w.rows = append(w.rows, []string{l.what, fmt.Sprintf("%g s", l.limit.Seconds())})

@@ -3,8 +3,6 @@ package app
 import (
 	"context"
 
-	"google.golang.org/grpc"
-
 	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/cluster"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
@@ -44,6 +42,7 @@ func wire(ctx context.Context, p *command.Parts[*Settings]) error {
 	if err != nil {
 		return err
 	}
+	p.Group.Add("events", conductor.Run)
 	fences, err := patrol(p, objects, clients)
 	if err != nil {
 		return err
@@ -56,7 +55,7 @@ func wire(ctx context.Context, p *command.Parts[*Settings]) error {
 		return err
 	}
 	policy := meshrpc.Policy{supervisorv1.SupervisorService_ServiceDesc.ServiceName: {"lifecycle"}}
-	return p.ServeMesh(ctx, own.ServerConfig, p.Settings.Mesh, policy, func(s *grpc.Server) {
+	return p.ServeMesh(ctx, own.ServerConfig, p.Settings.Mesh, policy, func(s meshrpc.Registrar) {
 		supervisorv1.RegisterSupervisorServiceServer(s, server)
 	})
 }

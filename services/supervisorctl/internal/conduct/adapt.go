@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
@@ -94,7 +95,7 @@ func (r *round) openings() plan.Known[[]plan.Opening] {
 		if o.Policy == workspace.WorkloadFence || o.Policy == workspace.SupervisorEgress {
 			continue // whether these are what they must be is judged by more than what they open
 		}
-		all = append(all, plan.Opening{Policy: o.Policy, UID: string(o.UID), Opens: o.String()})
+		all = append(all, plan.Opening{Policy: o.Policy, UID: string(o.UID), Opens: short(o.String())})
 	}
 	return plan.Found(all)
 }
@@ -208,6 +209,9 @@ func (r *round) owned(m *metav1.ObjectMeta) plan.Ownership {
 
 func (r *round) workloadOf(found *corev1.Pod) plan.Pod {
 	p := podOf(found)
+	if p.Cause == verdict.PodClaimUnbound {
+		p.Detail += r.claimsOf(found)
+	}
 	if !p.Gated { // whoever owns it
 		p.Altered = cmp.Or(r.unlabelled(found, workspace.RoleWorkload), admitted.Networks(found))
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
-	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
@@ -245,101 +244,6 @@ func TestIdentity(t *testing.T) {
 	} {
 		if user, group := identity(&corev1.PodSpec{SecurityContext: tc.context}); user != tc.user || group != tc.group {
 			t.Errorf("%s: %d, %d", name, user, group)
-		}
-	}
-}
-
-// TestReplayL28WhyAPodIsNotReady: what the scheduler and the kubelet say reaches whoever reads the status (also L13).
-func TestReplayL28WhyAPodIsNotReady(t *testing.T) {
-	waits := func(reason, message string) corev1.ContainerStatus {
-		return corev1.ContainerStatus{Name: "agent", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
-	}
-	ended := func(code int32, reason string) corev1.ContainerState {
-		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}}
-	}
-	scheduled := func(status corev1.ConditionStatus, reason, message string) corev1.PodStatus {
-		return corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: status, Reason: reason, Message: message}}}
-	}
-	again := waits("CrashLoopBackOff", "back-off 10s")
-	again.RestartCount, again.LastTerminationState = 1, ended(3, "Error")
-	running := corev1.ContainerStatus{Name: "agent", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, LastTerminationState: ended(3, "Error"), RestartCount: 1}
-	for name, tc := range map[string]struct {
-		status corev1.PodStatus
-		want   string
-	}{
-		"gated":          {scheduled(corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "gated"), ""},
-		"unbound claim":  {scheduled(corev1.ConditionFalse, "Unschedulable", "0/3 nodes: pod has unbound immediate PersistentVolumeClaims"), "no node takes it: Unschedulable: 0/3 nodes: pod has unbound immediate PersistentVolumeClaims"},
-		"scheduled":      {scheduled(corev1.ConditionTrue, "", ""), ""},
-		"image":          {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("ImagePullBackOff", "Back-off pulling image")}}, "container agent waits: ImagePullBackOff: Back-off pulling image"},
-		"image, init":    {corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{waits("ErrImagePull", "")}}, "container agent waits: ErrImagePull"},
-		"no Secret":      {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("CreateContainerConfigError", "secret not found")}}, "container agent waits: CreateContainerConfigError: secret not found"},
-		"takes its time": {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("ContainerCreating", ""), waits("PodInitializing", ""), waits("", "")}}, ""},
-		"started again":  {corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{again}}, "container agent ended with code 3: Error"},
-		"runs again":     {corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{running}}, ""},
-		"init succeeded": {corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{Name: "seed", State: ended(0, "Completed")}}}, ""},
-		"crash after init": {corev1.PodStatus{
-			Phase: corev1.PodFailed, InitContainerStatuses: []corev1.ContainerStatus{{Name: "seed", State: ended(0, "Completed")}},
-			ContainerStatuses: []corev1.ContainerStatus{{Name: "agent", State: ended(1, "Error")}},
-		}, "container agent ended with code 1: Error"},
-		"not ready after init": {corev1.PodStatus{
-			Phase: corev1.PodRunning, InitContainerStatuses: []corev1.ContainerStatus{{Name: "seed", State: ended(0, "Completed")}},
-			ContainerStatuses: []corev1.ContainerStatus{{Name: "agent", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
-		}, ""},
-		"init failed":     {corev1.PodStatus{Phase: corev1.PodFailed, InitContainerStatuses: []corev1.ContainerStatus{{Name: "seed", State: ended(1, "")}}}, "container seed ended with code 1: no reason given"},
-		"evicted":         {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}, "Evicted"},
-		"failed, no word": {corev1.PodStatus{Phase: corev1.PodFailed}, "Failed"},
-		"succeeded":       {corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{Name: "agent", State: ended(0, "Completed")}}}, "container agent ended with code 0: Completed"},
-		"long": {
-			corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("ErrImagePull", strings.Repeat("é", 1000))}},
-			"container agent waits: ErrImagePull: " + strings.Repeat("é", 243),
-		},
-	} {
-		got := podOf(&corev1.Pod{Status: tc.status})
-		if (got.Cause != "") != (tc.want != "" && tc.want != "Evicted" && tc.want != "Failed") || got.Hopeless {
-			t.Errorf("%s: cause %q, hopeless %t", name, got.Cause, got.Hopeless)
-		}
-		if got.Detail != tc.want || got.Restarted != (name == "started again" || name == "runs again") {
-			t.Errorf("%s: %q, restarted %t", name, got.Detail, got.Restarted)
-		}
-	}
-}
-
-// TestReplayL28AndItsCode: each has a stable code, and what no new try changes is told apart from what may heal.
-func TestReplayL28AndItsCode(t *testing.T) {
-	waits := func(reason string) corev1.PodStatus {
-		return corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: "agent", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}}
-	}
-	scheduled := func(message string) corev1.PodStatus {
-		return corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: message}}}
-	}
-	crashed := waits("CrashLoopBackOff")
-	crashed.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1}
-	ready := corev1.PodStatus{
-		Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-		ContainerStatuses: waits("InvalidImageName").ContainerStatuses,
-	}
-	for name, tc := range map[string]struct {
-		status   corev1.PodStatus
-		want     verdict.Reason
-		hopeless bool
-	}{
-		"pull":              {waits("ErrImagePull"), verdict.PodImageUnavailable, false},
-		"pull, backing off": {waits("ImagePullBackOff"), verdict.PodImageUnavailable, false},
-		"never to pull":     {waits("ErrImageNeverPull"), verdict.PodImageUnusable, true},
-		"no name":           {waits("InvalidImageName"), verdict.PodImageUnusable, true},
-		"no config":         {waits("CreateContainerConfigError"), verdict.PodNotStarted, false},
-		"something new":     {waits("Whatever"), verdict.PodNotStarted, false},
-		"crash":             {crashed, verdict.PodCrashed, false},
-		"crash, unsaid":     {waits("CrashLoopBackOff"), verdict.PodCrashed, false},
-		"claim":             {scheduled("0/1 nodes: pod has unbound immediate PersistentVolumeClaims."), verdict.PodClaimUnbound, false},
-		"claim, missing":    {scheduled(`persistentvolumeclaim "w" not found`), verdict.PodClaimUnbound, false},
-		"claim, topology":   {scheduled("1 node(s) didn't find available persistent volumes to bind"), verdict.PodClaimUnbound, false},
-		"memory":            {scheduled("0/1 nodes: Insufficient memory"), verdict.PodUnschedulable, false},
-		"takes its time":    {waits("ContainerCreating"), "", false},
-		"ready":             {ready, "", false},
-	} {
-		if got := podOf(&corev1.Pod{Status: tc.status}); got.Cause != tc.want || got.Hopeless != tc.hopeless {
-			t.Errorf("%s: %q, hopeless %t", name, got.Cause, got.Hopeless)
 		}
 	}
 }

@@ -2,12 +2,10 @@ package conduct
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"io"
-	"math/big"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
@@ -40,13 +38,12 @@ func (r *round) await(ctx context.Context, subject plan.Subject) (plan.Step, err
 	r.attempt.Refusal = ""
 	told, stop := r.told(ctx, subject)
 	defer stop()
-	wait := shortest
+	pauses := pauses(shortest, longest)
 	for looks := 1; ; looks++ {
-		heard, ok := told.sleep(ctx, wait)
+		heard, ok := told.sleep(ctx, pauses.NextBackOff())
 		if !ok {
 			return plan.Step{}, fmt.Errorf("wait for the %s: %w", subject, context.Cause(ctx))
 		}
-		wait = min(2*wait, longest)
 		if raised && heard { // all that the next step rests on, at once
 			r.lookAround(ctx)
 		} else {
@@ -144,11 +141,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// jitter is a random time below most; half of it when there is no randomness.
-func jitter(random io.Reader, most time.Duration) time.Duration {
-	n, err := rand.Int(random, big.NewInt(int64(most)+1))
-	if err != nil {
-		return most / 2
-	}
-	return time.Duration(n.Int64())
+// pauses are those between one try and the next: each twice as long as the one before, at random a quarter more or less, and none longer
+// than longest.
+func pauses(first, longest time.Duration) *backoff.ExponentialBackOff {
+	const spread = .25
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(first), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(spread),
+		backoff.WithMaxInterval(time.Duration(float64(longest)/(1+spread))), backoff.WithMaxElapsedTime(0),
+	)
 }

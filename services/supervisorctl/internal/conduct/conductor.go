@@ -84,7 +84,7 @@ type Conductor struct {
 }
 
 // New makes a Conductor by the stock settings, and registers the metrics portcullis_supervisorctl_step_seconds,
-// _goals_total and _events_total. It starts nothing and sends nothing. The error names the settings that no companion can be rendered with.
+// _goals_total and _events_total. It starts nothing and sends nothing: see Run. The error names the settings that no companion can be rendered with.
 func New(settings *driverconf.Kubernetes, options companion.Options, objects Cluster, log zerolog.Logger, reg prometheus.Registerer) (*Conductor, error) {
 	if settings == nil || objects == nil {
 		return nil, errors.New("conduct: settings and a cluster must be given")
@@ -106,6 +106,12 @@ func New(settings *driverconf.Kubernetes, options companion.Options, objects Clu
 	}
 	c.events = newAnnouncer(objects, log, m, c.process)
 	return c, nil
+}
+
+// Run writes Events on Sandboxes until ctx ends, and returns nil. Without it none are written, and nothing else is missing. It is called once.
+func (c *Conductor) Run(ctx context.Context) error {
+	c.events.run(ctx)
+	return nil
 }
 
 // name is one that no other has.
@@ -170,7 +176,7 @@ func (c *Conductor) Do(ctx context.Context, goal Goal) (Outcome, error) {
 	}
 	outcome := r.work(ctx)
 	c.metrics.ended(goal.Goal, outcome.Step)
-	r.tell(ctx, &outcome)
+	r.tell(&outcome)
 	return outcome, nil
 }
 

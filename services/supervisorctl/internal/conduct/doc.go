@@ -21,8 +21,9 @@
 //     gone; what that does not achieve within undoLimit, the reconcile loop does, which finds the stop and its reason in the record.
 //   - A Secret is deleted by its name and the uid that the answer to its creation told, and never by its name alone: one that may have been
 //     made unheard goes with the Pod that owns it.
-//   - Events on Sandboxes are told as well as can be: they keep nobody waiting, are bounded in rate and number, and the same is not told
-//     again for a while. Nothing is decided by them.
+//   - Events on Sandboxes are told as well as can be, by [Conductor.Run]: they keep nobody waiting, are bounded in rate and number, and
+//     what the API server took is not told again for a while. Which policies open a fence is told by the loop alone, and only when it is
+//     another set than was told before, so that sandboxes at rest cost no write. Nothing is decided by Events.
 //   - Private keys and tokens are wiped when the Secrets are made, or could not be, on every path; the bundle is its owner's to wipe.
 //   - Each step is a metric, and a span of the trace that the call belongs to.
 //

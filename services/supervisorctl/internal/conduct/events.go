@@ -24,10 +24,10 @@ const (
 	// component is who Events are from.
 	component = "supervisorctl"
 	// eventRate and eventBurst bound all Events of a process, mostWaiting those that wait to be sent, and mostTold those of which is known
-	// that they were told. What is beyond is dropped, and told when it is seen again.
+	// that they were told. What finds no room is dropped, and told when it is seen again.
 	eventRate, eventBurst = 5, 50
 	mostWaiting           = 256
-	mostTold              = 4096
+	mostTold              = 1 << 14
 	// toldFor is how long the same is not told again: half of the time for which an API server keeps Events by default.
 	toldFor = 30 * time.Minute
 	// deniedFor is for how long nothing is sent after the API server has said that we may not.
@@ -36,8 +36,8 @@ const (
 	longestEvent = 1024
 )
 
-// announcer writes Events on Sandboxes, as well as it can: it never makes anybody wait, and what cannot be written is lost. It has no
-// goroutine but while there is something to send. Safe for concurrent use.
+// announcer writes Events on Sandboxes, as well as it can: it never makes anybody wait, and what cannot be written is lost. Only what the
+// API server took counts as told. Make it with newAnnouncer; run sends. Safe for concurrent use.
 type announcer struct {
 	cluster    Cluster
 	log        zerolog.Logger
@@ -45,52 +45,47 @@ type announcer struct {
 	instance   string
 	correlator *record.EventCorrelator
 	limit      flowcontrol.PassiveRateLimiter
+	queue      chan notice
 
-	mu      sync.Mutex
-	told    map[string]time.Time
-	waiting []*corev1.Event
-	sending bool
-	denied  time.Time // until when nothing is sent
+	mu     sync.Mutex
+	told   tellings
+	denied time.Time // until when nothing is sent
+}
+
+// notice is an Event that waits to be sent, with what of it is remembered.
+type notice struct {
+	event *corev1.Event
+	subject
 }
 
 func newAnnouncer(c Cluster, log zerolog.Logger, m *metrics, instance string) *announcer {
 	return &announcer{
-		cluster: c, log: log, metrics: m, instance: instance, told: map[string]time.Time{},
+		cluster: c, log: log, metrics: m, instance: instance, told: newTellings(mostTold), queue: make(chan notice, mostWaiting),
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{}),
 		limit:      flowcontrol.NewTokenBucketPassiveRateLimiter(eventRate, eventBurst),
 	}
 }
 
-// announce has an Event written, unless the same was lately. ctx gives its values, and not its end.
-func (a *announcer) announce(ctx context.Context, ref plan.Ref, version sandboxapi.Version, t tiding) {
+// announce has an Event written, unless the same is known or on its way.
+func (a *announcer) announce(ref plan.Ref, version sandboxapi.Version, t *tiding) {
 	if ref.UID == "" {
 		return
 	}
-	now, key := time.Now(), ref.UID+"/"+t.reason+"/"+t.message
+	now, about := time.Now(), t.subject(ref.UID)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if at, ok := a.told[key]; ok && now.Sub(at) < toldFor || now.Before(a.denied) {
+	if now.Before(a.denied) || !a.told.news(about, now) {
 		return
 	}
-	if len(a.waiting) >= mostWaiting || !a.limit.TryAccept() {
+	select {
+	case a.queue <- notice{a.event(ref, version, t, now), about}:
+		a.told.queued(about, now)
+	default:
 		a.metrics.events.WithLabelValues(eventDropped).Inc()
-		return
-	}
-	if len(a.told) >= mostTold {
-		for other := range a.told {
-			delete(a.told, other)
-			break
-		}
-	}
-	a.told[key] = now
-	a.waiting = append(a.waiting, a.event(ref, version, t, now))
-	if !a.sending {
-		a.sending = true
-		go a.send(context.WithoutCancel(ctx))
 	}
 }
 
-func (a *announcer) event(ref plan.Ref, version sandboxapi.Version, t tiding, now time.Time) *corev1.Event {
+func (a *announcer) event(ref plan.Ref, version sandboxapi.Version, t *tiding, now time.Time) *corev1.Event {
 	if !version.Known() {
 		version = sandboxapi.V1beta1
 	}
@@ -110,47 +105,74 @@ func (a *announcer) event(ref plan.Ref, version sandboxapi.Version, t tiding, no
 	}
 }
 
-// send writes what waits, and ends when nothing does.
-func (a *announcer) send(ctx context.Context) {
+// run sends what waits, one after another, until ctx ends. What waits then is dropped.
+func (a *announcer) run(ctx context.Context) {
+	defer a.drop()
 	for {
-		a.mu.Lock()
-		if len(a.waiting) == 0 {
-			a.sending = false
-			a.mu.Unlock()
+		select {
+		case <-ctx.Done():
 			return
+		case n := <-a.queue:
+			if a.wait(ctx) != nil {
+				a.ended(&n, eventDropped)
+				return
+			}
+			a.ended(&n, a.send(ctx, n.event))
 		}
-		next := a.waiting[0]
-		a.waiting = a.waiting[1:]
-		a.mu.Unlock()
-		a.write(ctx, next)
 	}
 }
 
-// write sends one Event, or counts it at one that is like it.
-func (a *announcer) write(ctx context.Context, e *corev1.Event) {
-	result, err := a.correlator.EventCorrelate(e)
-	if err != nil || result.Skip {
-		a.metrics.events.WithLabelValues(eventDropped).Inc()
-		return
+// wait keeps the rate.
+func (a *announcer) wait(ctx context.Context) error {
+	for !a.limit.TryAccept() {
+		if !sleep(ctx, time.Second/eventRate) {
+			return context.Cause(ctx)
+		}
 	}
-	written, err := a.deliver(ctx, result)
+	return nil
+}
+
+// drop forgets all that waits.
+func (a *announcer) drop() {
+	for {
+		select {
+		case n := <-a.queue:
+			a.ended(&n, eventDropped)
+		default:
+			return
+		}
+	}
+}
+
+// ended counts what became of an Event. Only one that was sent is told.
+func (a *announcer) ended(n *notice, result string) {
+	a.metrics.events.WithLabelValues(result).Inc()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told.ended(n.subject, result == eventSent, time.Now())
+}
+
+// send writes one Event, or counts it at one that is like it, and says what became of it.
+func (a *announcer) send(ctx context.Context, e *corev1.Event) (result string) {
+	correlated, err := a.correlator.EventCorrelate(e)
+	if err != nil || correlated.Skip {
+		return eventDropped
+	}
+	written, err := a.deliver(ctx, correlated)
 	if err == nil {
 		a.correlator.UpdateState(written)
-		a.metrics.events.WithLabelValues(eventSent).Inc()
-		return
+		return eventSent
 	}
-	a.metrics.events.WithLabelValues(eventFailed).Inc()
 	if errors.Is(err, cluster.ErrRefused) && strings.Contains(err.Error(), ` resource "events"`) { // not that of one namespace that is ending
 		a.mu.Lock()
 		a.denied = time.Now().Add(deniedFor)
-		lost := len(a.waiting)
-		a.waiting = nil
 		a.mu.Unlock()
-		a.metrics.events.WithLabelValues(eventDropped).Add(float64(lost))
+		a.drop()
 		a.log.Warn().Err(err).Dur("pause", deniedFor).Msg("Events on Sandboxes cannot be written; grant create and patch on events")
-		return
+		return eventFailed
 	}
 	a.log.Debug().Err(err).Str(keyReason, e.Reason).Msg("an Event was lost")
+	return eventFailed
 }
 
 func (a *announcer) deliver(ctx context.Context, result *record.EventCorrelateResult) (*corev1.Event, error) {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +45,13 @@ func (w *world) reasons() string {
 	return strings.Join(all, " ")
 }
 
+// told are the Events that were written.
+func (w *world) told() []*corev1.Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.events)
+}
+
 // opening is a policy of somebody else that lets every Pod out.
 func opening(name string, selects map[string]string) *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
@@ -72,7 +82,8 @@ func TestEvents(t *testing.T) {
 		"fence gone":      {func(*world) {}, func(w *world) { delete(w.policies, fence) }, "RunBroke", "is gone"},
 		"workload gone":   {func(*world) {}, func(w *world) { w.idle = true; w.end(boxName) }, "RunBroke", "the workload Pod is gone"},
 		"image for good":  {func(*world) {}, func(w *world) { w.pods[boxName].Status.ContainerStatuses = waiting("InvalidImageName") }, "PodImageUnusable", "can never be ready"},
-		"reopened before": {func(w *world) { w.policies["web"] = opening("web", nil) }, nil, "FenceReopened", "NetworkPolicy web opens egress to anywhere"},
+		"reopened before": {func(w *world) { w.policies["web"] = opening("web", nil) }, func(*world) {}, "FenceReopened", "NetworkPolicy web opens egress to anywhere"},
+		"no look yet":     {func(w *world) { w.policies["web"] = opening("web", nil) }, nil, "", ""}, // the loop has one, of whichever process
 		"reopened later":  {func(*world) {}, func(w *world) { w.policies["web"] = opening("web", nil) }, "FenceReopened", "NetworkPolicy web"},
 		"supervisor again": {func(*world) {}, func(w *world) {
 			w.pods[supervisorPod].Status.ContainerStatuses = []corev1.ContainerStatus{{
@@ -150,25 +161,90 @@ func TestEventOfANewSupervisor(t *testing.T) {
 func TestTheSameIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(fresh())
-		w.policies["web"] = opening("web", nil)
 		s := newSite(t, w)
+		s.do(s.goal(plan.Provision))
+		w.change(func(w *world) {
+			w.pods[supervisorPod].Status.ContainerStatuses = []corev1.ContainerStatus{{
+				Name: "supervisor", RestartCount: 1, LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 7}},
+			}}
+		})
 		for range 20 {
 			s.looks()
 			time.Sleep(time.Minute)
 		}
-		if got := w.reasons(); got != "FenceReopened" || w.events[0].Count != 1 {
+		if got := w.reasons(); got != "SupervisorReplaced" || w.events[0].Count != 1 {
 			t.Errorf("%q", got)
 		}
 		time.Sleep(toldFor)
 		s.looks()
-		if got := w.reasons(); got != "FenceReopened" || w.events[0].Count != 2 {
+		if got := w.reasons(); got != "SupervisorReplaced" || w.events[0].Count != 2 {
 			t.Errorf("%q", got)
 		}
 		w.change(func(w *world) { w.events = nil })
 		time.Sleep(toldFor)
 		s.looks()
-		if got := w.reasons(); got != "FenceReopened" {
+		if got := w.reasons(); got != "SupervisorReplaced" {
 			t.Errorf("forgotten: %q", got)
+		}
+	})
+}
+
+// TestReopenedIsToldOncePerChange: of the policies that open the fence, at rest never again, after another process has come to lead once
+// more; and when none does any more, where it was told of.
+func TestReopenedIsToldOncePerChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(fresh())
+		s := newSite(t, w)
+		s.do(s.goal(plan.Provision))
+		expect := func(s *site, what, want string) {
+			t.Helper()
+			w.change(func(w *world) { w.events = nil })
+			for range 8 { // in which everything else would be told again
+				s.looks()
+				time.Sleep(10 * time.Minute)
+			}
+			if got := w.reasons(); got != want {
+				t.Errorf("%s: %q, want %q", what, got, want)
+			}
+		}
+		put := func(p *networkingv1.NetworkPolicy) { w.change(func(w *world) { w.policies[p.Name] = p }) }
+		expect(s, "nothing", "")
+		put(opening("web", nil))
+		expect(s, "one", "FenceReopened")
+		expect(s, "still", "")
+		put(opening("web-2", nil))
+		expect(s, "another", "FenceReopened")
+		edited := opening("web", nil)
+		edited.Spec.Egress[0].To = []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "192.0.2.0/24"}}}
+		put(edited)
+		expect(s, "it opens something else", "FenceReopened")
+		expect(newSite(t, w), "another process leads", "FenceReopened")
+		w.change(func(w *world) { w.read = always("policies", errNo) })
+		expect(s, "not known", "")
+		w.change(func(w *world) { w.read = nil; delete(w.policies, "web"); delete(w.policies, "web-2") })
+		expect(s, "none any more", "FenceClosed")
+		expect(s, "still none", "")
+		expect(newSite(t, w), "another process leads, which knows of none", "")
+	})
+}
+
+// TestOnlyWhatWasTakenIsTold: an Event that the API server did not take is tried again, at the next look.
+func TestOnlyWhatWasTakenIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(fresh())
+		w.policies["web"] = opening("web", nil)
+		w.deny = errNo
+		s := newSite(t, w)
+		s.looks()
+		s.looks()
+		w.change(func(w *world) { w.deny = nil })
+		s.looks()
+		s.looks()
+		if got := w.reasons(); got != "FenceReopened" || w.denied != 2 {
+			t.Errorf("%q, %d tries before", got, w.denied)
+		}
+		if n := testutil.ToFloat64(s.metrics.events.WithLabelValues(eventFailed)); n != 2 {
+			t.Errorf("%v failed", n)
 		}
 	})
 }
@@ -195,44 +271,71 @@ func TestEventsHoldNobodyUp(t *testing.T) {
 	})
 }
 
+// about is a Sandbox of many.
+func about(n int) plan.Ref {
+	ref := theRef()
+	ref.UID = fmt.Sprint("uid-", n)
+	return ref
+}
+
 // TestManyEvents: a namespace full of sandboxes whose fence is altered is told of at a bounded rate, and with a bounded memory.
 func TestManyEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(fresh())
 		s := newSite(t, w)
+		altered := warning("FenceAltered", "%s", strings.Repeat("é", 2000))
+		began := time.Now()
 		for n := range 10000 {
-			ref := theRef()
-			ref.UID = fmt.Sprint("uid-", n)
-			s.events.announce(t.Context(), ref, "", warning("FenceAltered", "%s", strings.Repeat("é", 2000)))
+			s.events.announce(about(n), "", &altered)
 		}
+		if n := testutil.ToFloat64(s.metrics.events.WithLabelValues(eventDropped)); n < 10000-2*mostWaiting {
+			t.Errorf("%v were dropped", n)
+		}
+		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if n := len(w.events); n < eventBurst || n > eventBurst+1 {
-			t.Errorf("%d Events", n)
+		events := w.told()
+		if n, most := len(events), eventBurst+1+eventRate*int(time.Since(began)/time.Second); n < eventBurst || n > most {
+			t.Errorf("%d Events, at most %d", n, most)
 		}
-		for _, e := range w.events {
+		for _, e := range events {
 			if len(e.Message) > longestEvent || !utf8.ValidString(e.Message) {
 				t.Errorf("%d bytes", len(e.Message))
 			}
 		}
-		for n := range mostTold + 100 {
-			time.Sleep(time.Second / eventRate)
-			ref := theRef()
-			ref.UID = fmt.Sprint("uid-again-", n)
-			s.events.announce(t.Context(), ref, "", warning("FenceAltered", "no"))
-		}
-		if len(s.events.told) > mostTold {
-			t.Errorf("%d are kept", len(s.events.told))
-		}
 		nobody := theRef()
 		nobody.UID = ""
+		time.Sleep(time.Hour)
 		synctest.Wait()
-		before := len(w.events)
-		s.events.announce(t.Context(), nobody, "", warning("FenceAltered", "no"))
+		before := len(w.told())
+		s.events.announce(nobody, "", &altered)
 		synctest.Wait()
-		if len(w.events) != before {
+		if len(w.told()) != before {
 			t.Error("an Event on a Sandbox without a uid")
 		}
 	})
+}
+
+// TestNobodySends: before the daemon's parts run nothing is sent, and what waits is bounded; what waits at their end is dropped, and is no
+// longer on its way.
+func TestNobodySends(t *testing.T) {
+	w, m := newWorld(fresh()), newSite(t, newWorld(fresh())).metrics
+	a := newAnnouncer(w, zerolog.Nop(), m, "me")
+	altered := warning("FenceAltered", "no")
+	for n := range 2 * mostWaiting {
+		a.announce(about(n), "", &altered)
+	}
+	if n := testutil.ToFloat64(m.events.WithLabelValues(eventDropped)); n != mostWaiting || len(a.queue) != mostWaiting || len(a.told.all) != mostWaiting || len(w.events) != 0 {
+		t.Errorf("%v were dropped, %d wait, %d are remembered, %d were sent", n, len(a.queue), len(a.told.all), len(w.events))
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	a.run(ended)
+	if n := testutil.ToFloat64(m.events.WithLabelValues(eventDropped)) + float64(len(w.events)); n != 2*mostWaiting || len(a.queue) != 0 {
+		t.Errorf("%v, %d wait", n, len(a.queue))
+	}
+	if len(a.told.all) != len(w.events) {
+		t.Errorf("%d were sent, and %d are taken for told", len(w.events), len(a.told.all))
+	}
 }
 
 // TestReopened: whoever looks knows it of the Pods that there are, or will be, and it changes nothing.

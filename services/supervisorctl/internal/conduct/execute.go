@@ -1,6 +1,7 @@
 package conduct
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -131,7 +132,7 @@ func (r *round) createService(ctx context.Context) error {
 	}
 	made, err := r.cluster.CreateService(ctx, wanted)
 	if err == nil {
-		r.seen.service = got[corev1.Service]{value: made}
+		r.seen.service, r.attempt.Service = got[corev1.Service]{value: made}, string(made.UID)
 	}
 	return err
 }
@@ -145,7 +146,7 @@ func (r *round) createSupervisor(ctx context.Context) (plan.Step, error) {
 	}
 	made, err := r.cluster.CreatePod(ctx, wanted)
 	if err == nil {
-		r.seen.supervisor = got[corev1.Pod]{value: made}
+		r.seen.supervisor, r.attempt.Supervisor = got[corev1.Pod]{value: made}, string(made.UID)
 	}
 	return plan.Step{}, err
 }
@@ -171,7 +172,7 @@ func (r *round) change(ctx context.Context, step plan.Step) error {
 		change.Volumes, change.PullSecrets = template.Volumes, template.ImagePullSecrets
 	default:
 	}
-	r.attempt.Afresh = r.attempt.Afresh || step.Afresh
+	r.attempt.Afresh, r.attempt.Inherited = r.attempt.Afresh || step.Afresh, cmp.Or(step.Inherits, r.attempt.Inherited)
 	sent := time.Now()
 	changed, err := r.cluster.ChangeSandbox(ctx, box, change)
 	if err == nil || errors.Is(err, cluster.ErrUnsettled) {

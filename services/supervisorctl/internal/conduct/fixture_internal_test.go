@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
+	"sync"
 	"testing"
 	"time"
 
@@ -115,6 +116,10 @@ func newSite(t *testing.T, world *world, changes ...func(*driverconf.Kubernetes)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, end := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.Run(ctx) })
+	t.Cleanup(func() { end(); running.Wait() })
 	return s
 }
 

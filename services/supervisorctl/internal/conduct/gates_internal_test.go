@@ -158,8 +158,34 @@ func TestWatchedIsBounded(t *testing.T) {
 }
 
 // TestLimits: an attempt has ended, with its last request and clocks that run apart, before another one may take over, and a call may
-// before the loop takes the start for abandoned.
+// before the loop takes the start for abandoned; and what a call waits for, one after another, is over within a minute.
 func TestLimits(t *testing.T) {
+	if attemptLimit+undoLimit >= takeOver {
+		t.Errorf("attemptLimit %s, undoLimit %s, takeOver %s: an attempt is undone while another one may take over", attemptLimit, undoLimit, takeOver)
+	}
+	if nameLimit+undoLimit >= takeOver { // an attempt without a Pod may be undone that late, so that the record has to be looked at
+		now := newSite(t, newWorld(fresh()))
+		now.world.change(func(w *world) {
+			r := runstate.Record{Bootstrapping: true, StartedAt: 1, Operation: runstate.Create, Phase: runstate.Preparing, Generation: generation, Session: session, Epoch: 1, Attempt: "another-1", Readiness: runstate.Unavailable}
+			w.box.Annotations = r.Annotations()
+		})
+		facts := now.Look(t.Context(), theRef()).Facts
+		undo := now.goal(plan.Provision).Undone(plan.Step{Reason: plan.WorkloadMissing, Explanation: "no"}, "one-1")
+		if step := plan.Next(undo, &facts); step.Action != plan.Refuse || step.Reason != plan.IsAnother {
+			t.Errorf("an attempt that is undone late stops the run of another one: %+v", step)
+		}
+	}
+	// What an API server, a controller and a garbage collector that are well take for a few steps.
+	const prompt = 5 * time.Second
+	for name, waits := range map[string]time.Duration{
+		"a take-over that finds a Secret in its way, which it does not wait for": takeOver + longestPause + prompt + undoLimit + prompt,
+		"a restart that waits for the Secrets of the former run":                 goingLimit + seldom + prompt + undoLimit + prompt,
+		"a take-over of an attempt whose workload comes late":                    workloadLimit + prompt + undoLimit + prompt,
+	} {
+		if waits >= time.Minute {
+			t.Errorf("%s settles after %s", name, waits)
+		}
+	}
 	if goingLimit+seldom+10*time.Second >= attemptLimit {
 		t.Errorf("goingLimit %s leaves an attempt of %s no time", goingLimit, attemptLimit)
 	}

@@ -52,7 +52,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}, []string{"goal", "result"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: telemetry.Namespace, Subsystem: subsystem, Name: "events_total",
-			Help: "Kubernetes Events on Sandboxes by result: sent, failed, or dropped because there were too many.",
+			Help: "Kubernetes Events on Sandboxes by result: sent, failed, or dropped because there were too many or the daemon ended.",
 		}, []string{"result"}),
 	}
 	for _, result := range [...]string{eventSent, eventFailed, eventDropped} {

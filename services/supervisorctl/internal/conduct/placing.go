@@ -27,7 +27,7 @@ const (
 // place makes one Secret. One that is in the way cannot be looked at, and is not deleted, since it may be anybody's: if it is ours it goes
 // with its Pod. If afresh says that its Pod may just have gone, it is waited for. ErrExists says that it stays.
 func (r *round) place(ctx context.Context, s *corev1.Secret, afresh bool) error {
-	wait := shortest
+	pauses := pauses(shortest, seldom)
 	for {
 		uid, err := r.cluster.CreateSecret(ctx, s)
 		switch {
@@ -53,10 +53,9 @@ func (r *round) place(ctx context.Context, s *corev1.Secret, afresh bool) error 
 		case time.Since(r.blocked) > goingLimit:
 			return err
 		}
-		if !sleep(ctx, wait/2+jitter(r.random, wait/2)) {
+		if !sleep(ctx, pauses.NextBackOff()) {
 			return context.Cause(ctx)
 		}
-		wait = min(2*wait, seldom)
 	}
 }
 

@@ -26,7 +26,7 @@ func podOf(found *corev1.Pod) plan.Pod {
 	p.Restarted = slices.ContainsFunc(found.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 })
 	if !p.Ready {
 		h := hindranceOf(&found.Status)
-		p.Cause, p.Detail, p.Hopeless = h.cause, h.text, h.hopeless
+		p.Cause, p.Detail, p.Hopeless, p.Doomed = h.cause, h.text, h.hopeless, h.doomed
 	}
 	if p.Ended {
 		p.Detail = cmp.Or(p.Detail, short(found.Status.Reason), string(found.Status.Phase))
@@ -63,11 +63,11 @@ func since(found *corev1.Pod, p *plan.Pod) time.Time {
 	return time.Time{}
 }
 
-// hindrance is why a Pod is not ready. hopeless is what no new try of the kubelet's changes.
+// hindrance is why a Pod is not ready. hopeless is what no new try of the kubelet's changes, doomed what hardly one does.
 type hindrance struct {
-	cause    verdict.Reason
-	text     string
-	hopeless bool
+	cause            verdict.Reason
+	text             string
+	hopeless, doomed bool
 }
 
 // hindranceOf is why a Pod is not ready, in the words of the scheduler and the kubelet: a container that ended, one that cannot be
@@ -88,8 +88,9 @@ func hindranceOf(s *corev1.PodStatus) hindrance {
 			}
 		}
 		if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
-			cause := causeOf(w.Reason)
-			return hindrance{cause, fmt.Sprintf("container %s waits: %s", c.Name, because(w.Reason, w.Message)), cause == verdict.PodImageUnusable}
+			h := hindrance{cause: causeOf(w.Reason), text: fmt.Sprintf("container %s waits: %s", c.Name, because(w.Reason, w.Message))}
+			h.hopeless, h.doomed = h.cause == verdict.PodImageUnusable, h.cause == verdict.PodImageUnavailable && answered(w.Message)
+			return h
 		}
 	}
 	for _, c := range s.Conditions {
@@ -112,6 +113,23 @@ func causeOf(reason string) verdict.Reason {
 		return verdict.PodCrashed
 	}
 	return verdict.PodNotStarted
+}
+
+// answered reports whether a registry has said that it has no such image, or does not give it, in the words of the kubelet's runtimes. None
+// of them can be part of an image's name. A registry that is away, or busy, has said nothing.
+func answered(message string) bool {
+	if strings.Contains(message, "toomanyrequests") {
+		return false
+	}
+	for _, sign := range [...]string{
+		": not found", "manifest unknown", "name unknown", "repository does not exist", "no match for platform", // there is none
+		"access denied", "is denied", "denied: ", "401 Unauthorized", "403 Forbidden", "unauthorized: ", "authorization failed", // not for us
+	} {
+		if strings.Contains(message, sign) {
+			return true
+		}
+	}
+	return false
 }
 
 // unscheduled tells a claim that is not bound from a node that is not found, which only the scheduler's words do.

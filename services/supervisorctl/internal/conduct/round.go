@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 
@@ -37,6 +38,8 @@ type round struct {
 	made    map[string]string
 	unheard map[string]bool
 	blocked time.Time
+	// failures are the pauses after what failed, and moves those after a write that rests on what is no longer so.
+	failures, moves backoff.BackOff
 }
 
 const (
@@ -44,6 +47,9 @@ const (
 	mostSteps = 200
 	// mostTroubles is how often a look or a write may fail before the goal is refused; each is followed by a new look.
 	mostTroubles = 8
+	// firstFailure and firstMove are the first pauses, and longestPause the longest.
+	firstFailure, firstMove = 40 * time.Millisecond, 2 * time.Millisecond
+	longestPause            = 2 * time.Second
 )
 
 // work takes steps until one ends it. What a refused run made is taken away also after the end of ctx.
@@ -56,7 +62,13 @@ func (r *round) work(ctx context.Context) Outcome {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer cancel()
 	r.goal.Want, r.end = r.goal.Undone(last, r.course().record.Attempt), time.Time{}
-	if undone := r.take(ctx); undone.Action != plan.Done {
+	switch undone := r.take(ctx); {
+	case undone.Action == plan.Done:
+	case undone.Reason == plan.IsAnother || undone.Reason == plan.SandboxReplaced || undone.Reason == plan.SandboxAbsent:
+		r.log.Warn().Str(keyReason, string(undone.Reason)).Str(keyExplanation, undone.Explanation).
+			Msg("what a refused run made is not its own any more, and is left alone")
+		last.Explanation += "; what the run made is left alone: " + undone.Explanation
+	default:
 		r.log.Warn().Str(keyReason, string(undone.Reason)).Str(keyExplanation, undone.Explanation).
 			Msg("what a refused run made is not taken away completely yet; the reconcile loop goes on with it")
 		last.Explanation += "; what the run made is still being taken away"
@@ -68,6 +80,7 @@ func (r *round) work(ctx context.Context) Outcome {
 // take looks and takes steps until one ends the goal.
 func (r *round) take(ctx context.Context) plan.Step {
 	r.look(ctx)
+	r.failures, r.moves = pauses(firstFailure, longestPause), pauses(firstMove, longestPause)
 	troubles, fresh := 0, true
 	for range mostSteps {
 		step := r.next()
@@ -97,7 +110,7 @@ func (r *round) take(ctx context.Context) plan.Step {
 			troubles++
 			continue
 		}
-		if troubles++; troubles > mostTroubles || r.hopeless(err) || !r.pause(ctx, troubles, err) {
+		if troubles++; troubles > mostTroubles || r.hopeless(err) || !r.pause(ctx, err) {
 			return r.gaveUp(ctx, step, err)
 		}
 		r.log.Debug().Err(err).Str(keyAction, step.Action.String()).Msg("everything is looked at again")
@@ -163,15 +176,12 @@ func refusal(reason verdict.Reason, format string, args ...any) plan.Step {
 	return plan.Step{Action: plan.Refuse, Reason: reason, Explanation: fmt.Sprintf(format, args...)}
 }
 
-// pause waits longer with every trouble, and little when a new look is all that it takes; false when ctx ends first.
-func (r *round) pause(ctx context.Context, troubles int, err error) bool {
-	const longest = 2 * time.Second
-	first := 20 * time.Millisecond
+// pause waits longer with every failure, and little when a new look is all that it takes; false when ctx ends first.
+func (r *round) pause(ctx context.Context, err error) bool {
 	if moved(err) {
-		first = time.Millisecond
+		return sleep(ctx, r.moves.NextBackOff())
 	}
-	wait := min(first<<troubles, longest)
-	return sleep(ctx, wait/2+jitter(r.random, wait/2))
+	return sleep(ctx, r.failures.NextBackOff())
 }
 
 // bounded is ctx with the end of this attempt, once its name is in the record.

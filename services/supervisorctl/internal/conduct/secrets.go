@@ -24,7 +24,6 @@ func (r *round) makeSecrets(ctx context.Context, step plan.Step) (plan.Step, err
 	if r.goal.Bundle == nil {
 		return refusal(plan.Broke, "the credentials of this run went with the call that had them"), nil
 	}
-	afresh := step.Afresh || r.attempt.Afresh
 	r.attempt.Afresh, r.attempt.SecretsGone = true, false
 	facts, err := r.measured(ctx)
 	if err != nil {
@@ -51,7 +50,7 @@ func (r *round) makeSecrets(ctx context.Context, step plan.Step) (plan.Step, err
 		return plan.Step{}, err
 	}
 	for _, s := range wanted {
-		err := r.place(ctx, s, afresh)
+		err := r.place(ctx, s, step.Afresh)
 		if errors.Is(err, cluster.ErrExists) {
 			return r.inTheWay(s), nil
 		}

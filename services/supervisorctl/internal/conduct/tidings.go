@@ -1,7 +1,6 @@
 package conduct
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -16,13 +15,47 @@ import (
 const (
 	eventSupervisorReplaced = "SupervisorReplaced"
 	eventOrphanRemoved      = "OrphanRemoved"
+	eventFenceClosed        = "FenceClosed"
 )
 
 // tiding is what somebody who looks at a Sandbox should know.
-type tiding struct{ kind, reason, message string }
+type tiding struct {
+	kind, reason, message string
+	// standing is what goes on until it is another one, and is told once; empty for what is told again after a while. over says that it
+	// has come to its end, which is worth telling only where it was told of.
+	standing string
+	state    mark
+	over     bool
+}
+
+func normal(reason, format string, args ...any) tiding {
+	return tiding{kind: corev1.EventTypeNormal, reason: reason, message: fmt.Sprintf(format, args...)}
+}
 
 func warning(reason, format string, args ...any) tiding {
-	return tiding{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)}
+	return tiding{kind: corev1.EventTypeWarning, reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+// subject is what is remembered of it for a Sandbox.
+func (t *tiding) subject(uid string) subject {
+	if t.standing != "" {
+		return subject{what: markOf(uid, t.standing), state: t.state, stands: true, over: t.over}
+	}
+	return subject{what: markOf(uid, t.reason, t.message)}
+}
+
+// ofTheFence is which policies of others open the fence, and that none does.
+func ofTheFence(openings []plan.Opening) tiding {
+	t := normal(eventFenceClosed, "no policy of somebody else opens the sandbox's fence any more")
+	if len(openings) > 0 {
+		t = warning(verdict.FenceReopened.CamelCase(), "%s", plan.OpeningWords(openings))
+	}
+	said := make([]string, 0, 3*len(openings))
+	for _, o := range openings {
+		said = append(said, o.Policy, o.UID, o.Opens)
+	}
+	t.standing, t.state, t.over = "fence", markOf(said...), len(openings) == 0
+	return t
 }
 
 // deed is what a round did that is told whatever comes of it.
@@ -32,11 +65,11 @@ type deed struct {
 }
 
 // tell has Events written of how a goal ended.
-func (r *round) tell(ctx context.Context, out *Outcome) {
+func (r *round) tell(out *Outcome) {
 	ref := r.goal.Ref
 	box, _ := out.Facts.Sandbox.Value()
 	for _, t := range tidings(r.wanted, out, r.deeds) {
-		r.events.announce(ctx, ref, box.Version, t)
+		r.events.announce(ref, box.Version, &t)
 	}
 }
 
@@ -48,9 +81,9 @@ func tidings(wanted plan.Goal, out *Outcome, deeds []deed) []tiding {
 	for _, d := range deeds {
 		switch {
 		case raising && d.action == plan.DeleteSupervisor:
-			all = append(all, tiding{corev1.EventTypeNormal, eventSupervisorReplaced, "the " + d.subject + " is not what this run needs and is made anew"})
+			all = append(all, normal(eventSupervisorReplaced, "the %s is not what this run needs and is made anew", d.subject))
 		case wanted == plan.Keep && out.Facts.Sandbox.Absent():
-			all = append(all, tiding{corev1.EventTypeNormal, eventOrphanRemoved, "the Sandbox is gone and had left its " + d.subject + ", which is removed"})
+			all = append(all, normal(eventOrphanRemoved, "the Sandbox is gone and had left its %s, which is removed", d.subject))
 		}
 	}
 	step := &out.Step
@@ -64,8 +97,8 @@ func tidings(wanted plan.Goal, out *Outcome, deeds []deed) []tiding {
 	default:
 		all = append(all, warning(step.Reason.CamelCase(), "the sandbox cannot be kept as it should be: %s", step.Explanation))
 	}
-	if openings, ok := out.Facts.Openings.Value(); ok && len(openings) > 0 && (raising || wanted == plan.Keep) {
-		all = append(all, warning(verdict.FenceReopened.CamelCase(), "%s", plan.OpeningWords(openings)))
+	if openings, ok := out.Facts.Openings.Value(); ok && wanted == plan.Keep { // of one process, which leads
+		all = append(all, ofTheFence(openings))
 	}
 	if s, ok := out.Facts.Supervisor.Value(); ok && wanted == plan.Keep && s.Restarted && !s.Ready && !s.Ended && !s.Deleting && awaited(out) {
 		all = append(all, warning(eventSupervisorReplaced, "the supervisor's container was started again: %s", s.Detail))

@@ -78,6 +78,9 @@ func (a *actor) begin(step plan.Step, change int) {
 				return false
 			}
 			a.attempt.Afresh = a.attempt.Afresh || step.Afresh
+			if step.Inherits != "" {
+				a.attempt.Inherited = step.Inherits
+			}
 			a.attempt.Began = a.attempt.Began || step.Action == plan.Begin
 			write()
 			return true

@@ -40,15 +40,15 @@
 // (contract 4.2). What is deleted is therefore named by its uid, which the answer to its creation told, and which the record keeps of
 // a released run. A Secret of which nobody knows the uid, since whoever made it died, goes with the Pods that own it, which a stop
 // removes first: the garbage collector takes what is ours and nothing else. A run that finds one in its way waits for that, and is
-// refused and undone when it stays. So is one that takes over from an attempt which died between its first Secret and its supervisor's
-// gate: the workload Pod, which is recorded and stays, owns one that is in the way.
+// refused and undone when it stays. One that takes over from an attempt which died between its first Secret and its supervisor's gate is
+// refused and undone at once: the workload Pod, which is recorded and stays, owns the one that is in the way.
 //
 // # Runs that are not ready
 //
 // What keeps a released run from being ready is told at once by whoever has the facts. The run is ended for it at once only when it does
-// not go away by itself: the name of an image that is none, or an image that may not be pulled. All else may heal and has the time
-// of [ReadyLimit]: a registry that is away, a claim that is bound late, a node that is added, a supervisor whose gateway starts after
-// it. Then the run is ended with what was said last.
+// not go away by itself: the name of an image that is none, or an image that may not be pulled. One that the registry says it does not
+// have, or does not give, has [ImageLimit]. All else may heal and has the time of [ReadyLimit]: a registry that is away, a claim that is
+// bound late, a node that is added, a supervisor whose gateway starts after it. Then the run is ended with what was said last.
 //
 // # Supervisors that end
 //

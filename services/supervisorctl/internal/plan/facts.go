@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -81,13 +82,33 @@ type Opening struct {
 	Opens string
 }
 
-// OpeningWords are all of them on one line.
+const (
+	// mostWords is how many openings are told in words, and longestWords how many bytes of each.
+	mostWords    = 4
+	longestWords = 200
+)
+
+// OpeningWords are the first four of them on one line, of at most 200 bytes each, and how many there are more.
 func OpeningWords(all []Opening) string {
-	said := make([]string, 0, len(all))
-	for _, o := range all {
-		said = append(said, o.Opens)
+	told := all[:min(len(all), mostWords)]
+	said := make([]string, 0, len(told))
+	for _, o := range told {
+		said = append(said, cut(o.Opens, longestWords))
 	}
-	return strings.Join(said, "; ")
+	words := strings.Join(said, "; ")
+	if more := len(all) - len(told); more > 0 {
+		words += fmt.Sprintf("; and %d more", more)
+	}
+	return words
+}
+
+// cut is a text of at most so many bytes, which says when it is not the whole one.
+func cut(text string, most int) string {
+	const rest = "..."
+	if len(text) > most {
+		text = text[:most-len(rest)] + rest
+	}
+	return strings.ToValidUTF8(text, "")
 }
 
 // Ownership is whose an object is that has the name of a companion: judged by the uid of its owner against that of Want.Ref, and
@@ -135,6 +156,8 @@ type Pod struct {
 	Cause verdict.Reason
 	// Hopeless says that the cause does not go away by itself, however often is tried.
 	Hopeless bool
+	// Doomed says that the cause hardly goes away by itself: a run with it has ImageLimit to be ready.
+	Doomed bool
 	// Since is when it came to be as it is: deleted, ended, gated, ready or not; zero when the cluster does not record that.
 	Since time.Time
 }
@@ -158,9 +181,14 @@ type Attempt struct {
 	Began bool
 	// Afresh says that a step with Afresh was executed, or that MakeSecrets was begun, by this attempt.
 	Afresh bool
+	// Inherited is the workload Pod for which another attempt may have made Secrets from which this one took over: as long as that Pod is
+	// there, so are they.
+	Inherited string
 	// MadeFor is the For of the MakeSecrets that this attempt brought to its end, after it put its name into the record. DeleteSecrets
 	// makes it zero.
 	MadeFor Bound
+	// Service and Supervisor are the uids of what this attempt made last of them.
+	Service, Supervisor string
 	// Secrets is what the record is to say of them.
 	Secrets string
 	// Evidence is what the record is to say of the fence that the Secrets vouch for.
@@ -192,4 +220,14 @@ type Facts struct {
 	// it become as it is, so that Idle is all of the time.
 	Idle      time.Duration
 	Witnessed bool
+}
+
+// Doomed reports whether a Pod is there that has ImageLimit to be ready.
+func (f *Facts) Doomed() bool {
+	for _, seen := range [...]Known[Pod]{f.Workload, f.Supervisor} {
+		if pod, ok := seen.Value(); ok && pod.Doomed && !pod.Ready {
+			return true
+		}
+	}
+	return false
 }

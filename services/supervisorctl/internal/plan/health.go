@@ -141,6 +141,16 @@ func (p *planner) hopeless() (reason verdict.Reason, why string) {
 	return "", ""
 }
 
+// doomed says what hardly lets a run ever be ready; empty when nothing does.
+func (p *planner) doomed() (reason verdict.Reason, why string) {
+	for _, pod := range p.pods() {
+		if found, ok := pod.seen.Value(); ok && found.Doomed && !found.Ready {
+			return cmp.Or(found.Cause, NotReady), "the " + pod.what + " is not ready: " + found.Detail
+		}
+	}
+	return "", ""
+}
+
 // hindrance is what was said last about why a run is not ready: the reason of the first Pod that has one, and the words of all.
 func (p *planner) hindrance() (reason verdict.Reason, why string) {
 	var said []string

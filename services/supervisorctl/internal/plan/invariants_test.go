@@ -127,7 +127,7 @@ var rules = []rule{
 	}},
 	{"Secrets are made by the recorded attempt, for gated Pods", func(l look, s plan.Step) bool {
 		return implies(s.Action == plan.MakeSecrets, l.sound() && l.mine() && l.supervisor.Gated && l.workload.Gated && s.Generation == l.record.Generation &&
-			implies(l.record.Operation == runstate.Restart || l.Attempt.Afresh || l.Attempt.MadeFor != plan.Bound{}, s.Afresh))
+			s.Afresh == (l.Attempt.Inherited != l.workload.UID && (l.record.Operation == runstate.Restart || l.Attempt.Afresh || l.Attempt.MadeFor != plan.Bound{})))
 	}},
 	{"a run that is released says which Secrets it has, and what they vouch for", func(l look, s plan.Step) bool {
 		released := s.Action == plan.Write && s.Record.Phase == runstate.Released && l.record.Phase == runstate.Preparing

@@ -18,6 +18,9 @@ const (
 	IdleLimit = 34 * time.Second
 	// ReadyLimit is how long a released run may take until it is ready (contract 7.15).
 	ReadyLimit = 5 * time.Minute
+	// ImageLimit is the same for a run of which a registry has answered that it has no such image, or does not give it. By then the kubelet
+	// has asked at least twice, so that an image that was pushed a moment late, or a credential, is still found.
+	ImageLimit = 30 * time.Second
 	// WatchLimit is how long a process must have seen a released run not ready itself before the time in the record counts, which was
 	// another one's and may be of a clock that runs apart.
 	WatchLimit = time.Minute
@@ -114,6 +117,9 @@ func (p *planner) keepReleased() Step {
 	}
 	if reason, why := p.hopeless(); reason != "" {
 		return p.stopFor(reason, why)
+	}
+	if reason, why := p.doomed(); reason != "" && p.facts.Idle >= ImageLimit {
+		return p.stopFor(reason, why+" ("+ImageLimit.String()+" after the run was released)")
 	}
 	if p.overdue() {
 		reason, why := p.hindrance()

@@ -44,6 +44,8 @@ func (p *planner) served() (Step, bool) {
 		return undo(Collision, "the boundary Service is not ours: %s", s.Detail), false
 	case s.Deleting, s.Ownership != OfThisRun && p.released():
 		return undo(Broke, "the boundary Service is being deleted or is not what it must be: %s", s.Detail), false
+	case s.Ownership != OfThisRun && s.UID != "" && s.UID == p.facts.Attempt.Service:
+		return undo(CompanionAltered, "the boundary Service, as the cluster made it: %s", s.Detail), false
 	case s.Ownership != OfThisRun:
 		return Step{Action: DeleteService, UID: s.UID}, false // of a run before the settings changed
 	case s.ClusterIP == "":
@@ -68,6 +70,8 @@ func (p *planner) supervised() (Step, bool) {
 		return undo(Broke, "the supervisor Pod has ended or is being deleted: %s", s.Detail), false
 	case s.Ownership != OfThisRun && p.released():
 		return undo(Broke, "the supervisor Pod is not what it must be, after it was released: %s", s.Detail), false
+	case s.Ownership != OfThisRun && s.UID != "" && s.UID == p.facts.Attempt.Supervisor:
+		return undo(CompanionAltered, "the supervisor Pod %s, as the cluster made it: %s", s.Name, s.Detail), false
 	case s.Ownership != OfThisRun:
 		return Step{Action: DeleteSupervisor, UID: s.UID}, false
 	case !s.Gated && !p.released() && s.UID != "" && s.UID != p.record.SupervisorUID && s.UID == p.facts.Attempt.MadeFor.Supervisor:
@@ -157,7 +161,11 @@ func (p *planner) recorded() (Step, bool) {
 	if next == p.record {
 		return Step{}, true
 	}
-	return Step{Action: Write, Record: next, Afresh: p.takesOver()}, false
+	step := Step{Action: Write, Record: next, Afresh: p.takesOver()}
+	if p.takesOver() && p.record.WorkloadUID == workload.UID {
+		step.Inherits = workload.UID
+	}
+	return step, false
 }
 
 // ungated makes the Secrets and lifts the gates, the supervisor's first.
@@ -171,7 +179,7 @@ func (p *planner) ungated() (Step, bool) {
 	case bound.Workload == "" || bound.Supervisor == "" || bound.Fence == "":
 		return unreadable("set", "an object of it has no uid"), false
 	case supervisor.Gated && a.MadeFor != bound:
-		afresh := a.Afresh || a.MadeFor != Bound{} || r.Operation == runstate.Restart
+		afresh := a.Inherited != workload.UID && (a.Afresh || a.MadeFor != Bound{} || r.Operation == runstate.Restart)
 		return Step{Action: MakeSecrets, Generation: r.Generation, For: bound, Afresh: afresh}, false
 	case supervisor.Gated:
 		return Step{Action: UngateSupervisor, UID: supervisor.UID}, false

@@ -80,7 +80,7 @@ func anyFacts(d dice) plan.Facts {
 	aPod := func(of string) plan.Pod {
 		return plan.Pod{
 			Name: of, UID: uid(of), Ownership: pick(d, plan.OfThisRun, plan.OfThisRun, plan.OfThisRun, plan.OfAnotherRun, plan.Theirs), Deleting: d(8) == 0, Gated: flip(d),
-			Ended: d(8) == 0, Ready: flip(d), Restarted: d(4) == 0, Altered: pick(d, "", "", "", "hostPID"), Detail: pick(d, "", "because"),
+			Ended: d(8) == 0, Ready: flip(d), Doomed: d(8) == 0, Restarted: d(4) == 0, Altered: pick(d, "", "", "", "hostPID"), Detail: pick(d, "", "because"),
 		}
 	}
 	aPolicy := func(of string) plan.Policy {
@@ -108,7 +108,7 @@ func anyFacts(d dice) plan.Facts {
 		}),
 		Supervisor: known(d, aPod("supervisor")), Workload: known(d, aPod("workload")),
 		Attempt: plan.Attempt{
-			ID: pick(d, me, me, me, ""), MayTake: flip(d), Began: flip(d), Afresh: flip(d), SecretsGone: flip(d), WorkloadOverdue: flip(d), Refusal: pick(d, "", "quota"),
+			ID: pick(d, me, me, me, ""), MayTake: flip(d), Began: flip(d), Afresh: flip(d), SecretsGone: flip(d), WorkloadOverdue: flip(d), Inherited: pick(d, "", "", "workload", "old"), Refusal: pick(d, "", "quota"),
 			MadeFor: pick(d, bound, bound, plan.Bound{}, plan.Bound{Workload: "new", Supervisor: "supervisor"}, plan.Bound{Workload: "workload", Supervisor: "new"}),
 		},
 		Idle: pick(d, 0, plan.IdleLimit-1, plan.IdleLimit, plan.WatchLimit, plan.ReadyLimit+1, -1), Witnessed: flip(d),

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"github.com/portcullis-mesh/portcullis/shared/mainprocess"
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 )
@@ -88,8 +89,23 @@ func (p *planner) begin() Step {
 	return Step{Action: Begin, Generation: w.Generation, Afresh: true, Record: runstate.Record{
 		Bootstrapping: true, StartedAt: p.facts.Now.UnixMilli(), Operation: runstate.Restart, Phase: runstate.Preparing,
 		Session: w.Session, Epoch: w.Epoch, Generation: w.Generation, Attempt: p.facts.Attempt.ID, Readiness: runstate.Unavailable,
-		MainProcess: r.MainProcess, LogLevel: r.LogLevel,
+		MainProcess: again(r.MainProcess), LogLevel: r.LogLevel,
 	}}
+}
+
+// again is the main process of a later run: only a create waits for somebody to attach (contract 2.5), and nobody will. What cannot be read
+// stays, and is refused by whoever renders it.
+func again(spec string) string {
+	main, err := mainprocess.Decode(spec)
+	if err != nil || !main.AwaitAttachment {
+		return spec
+	}
+	main.AwaitAttachment = false
+	changed, err := mainprocess.Encode(main)
+	if err != nil {
+		return spec
+	}
+	return changed
 }
 
 // standing is Done for a run that stands whole, and a refusal for one that lost a part.

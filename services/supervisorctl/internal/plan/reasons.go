@@ -21,5 +21,6 @@ const (
 	WorkloadMissing       = verdict.WorkloadMissing
 	WorkloadRefused       = verdict.WorkloadRefused
 	WorkloadAltered       = verdict.WorkloadAltered
+	CompanionAltered      = verdict.CompanionAltered
 	GateLifted            = verdict.GateLifted
 )

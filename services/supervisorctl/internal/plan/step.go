@@ -104,6 +104,10 @@ type Step struct {
 	// to go; Attempt.Afresh keeps it.
 	Afresh bool
 
+	// Inherits is the workload Pod with which this attempt takes over from another one that may have made Secrets for it, empty if it does
+	// not; Attempt.Inherited keeps it.
+	Inherits string
+
 	// Reason and Explanation of a refusal, or of a stop that Keep begins.
 	Reason      verdict.Reason
 	Explanation string

@@ -22,6 +22,11 @@ func because(cause verdict.Reason, detail string, hopeless bool) func(*plan.Pod)
 // waited for.
 func TestWhyARunIsNotReady(t *testing.T) {
 	pulls := because(verdict.PodImageUnavailable, "container agent waits: ImagePullBackOff", false)
+	doomed := func(p *plan.Pod) {
+		because(verdict.PodImageUnavailable, "container agent waits: not found", false)(p)
+		p.Doomed = true
+	}
+	idleFor := func(d time.Duration) change { return func(f *plan.Facts) { f.Idle = d } }
 	says := object(func(o *sandboxapi.Object) {
 		o.Conditions = []sandboxapi.Condition{{Type: sandboxapi.ConditionReady, Status: "False", Message: "no endpoint", ObservedGeneration: 1}}
 	})
@@ -31,6 +36,11 @@ func TestWhyARunIsNotReady(t *testing.T) {
 		says   []string
 	}{
 		"young, image":           {from(released, workloadPod(pulls)), "", nil},
+		"young, no such image":   {from(released, workloadPod(doomed), idleFor(plan.ImageLimit-1)), "", nil},
+		"no such image":          {from(released, workloadPod(doomed), idleFor(plan.ImageLimit)), "pod_image_unavailable", []string{"the workload Pod is not ready: container agent waits: not found", "30s"}},
+		"no such supervisor":     {from(released, workloadPod(because(verdict.PodNotStarted, "odd", false)), supervisorPod(doomed), idleFor(plan.ImageLimit)), "pod_image_unavailable", []string{"the supervisor Pod is not ready"}},
+		"away, as long":          {from(released, workloadPod(pulls), idleFor(plan.ImageLimit)), "", nil},
+		"ready, once doomed":     {from(completing, workloadPod(func(p *plan.Pod) { p.Doomed = true }), idleFor(plan.ImageLimit)), "", nil},
 		"young, claim":           {from(released, workloadPod(because(verdict.PodClaimUnbound, "unbound", false))), "", nil},
 		"young, crashing":        {from(released, supervisorPod(because(verdict.PodCrashed, "code 1", false))), "", nil},
 		"young, hopeless":        {from(released, workloadPod(because(verdict.PodImageUnusable, "InvalidImageName", true))), "pod_image_unusable", []string{"workload Pod can never be ready: InvalidImageName"}},
@@ -104,6 +114,41 @@ func TestWhyStaysUntilTheNextRun(t *testing.T) {
 	}
 }
 
+// TestOnlyACreateWaitsForAnAttachment: the main process of a later run is the same, and begins at once (contract 2.5).
+func TestOnlyACreateWaitsForAnAttachment(t *testing.T) {
+	for name, c := range map[string]struct{ spec, want string }{
+		"it waits":          {`{"version":1,"command":["/bin/run","<a>"],"tty":true,"await_main_process_attachment":true}`, `{"version":1,"command":["/bin/run","<a>"],"tty":true}`},
+		"it waits, encoded": {"base64url:eyJ2ZXJzaW9uIjoxLCJjb21tYW5kIjpbImEiXSwidHR5IjpmYWxzZSwiYXdhaXRfbWFpbl9wcm9jZXNzX2F0dGFjaG1lbnQiOnRydWV9", `{"version":1,"command":["a"],"tty":false}`},
+		"it does not":       {`{ "version":1, "command":["a"], "tty":false }`, `{ "version":1, "command":["a"], "tty":false }`},
+		"nobody can read":   {`{"version":2,"await_main_process_attachment":true}`, `{"version":2,"await_main_process_attachment":true}`},
+	} {
+		kept := func(r runstate.Record) runstate.Record { r.MainProcess = c.spec; return r }
+		f := from(atRest, sandbox(sandboxapi.Suspended, kept(ready().Stopped()), isSuspended))()
+		if step := hold(t, wants(plan.Restart, run(2)), &f); step.Action != plan.Begin || step.Record.MainProcess != c.want {
+			t.Errorf("%s: %s writes %s", name, step.Action, step.Record.MainProcess)
+		}
+		f = from(admitted, sandbox(sandboxapi.Running, kept(resumedRecord())))() // the same run goes on as it was begun
+		if step := hold(t, wants(plan.Restart, run(2)), &f); step.Action != plan.Write || step.Record.MainProcess != c.spec {
+			t.Errorf("%s: %s writes %s", name, step.Action, step.Record.MainProcess)
+		}
+	}
+}
+
+// TestOpeningWordsAreBounded, however many policies there are and whatever they open.
+func TestOpeningWordsAreBounded(t *testing.T) {
+	var all []plan.Opening
+	for range 1000 {
+		all = append(all, plan.Opening{Policy: "web", Opens: strings.Repeat("é", 5000)})
+	}
+	words := plan.OpeningWords(all)
+	if len(words) > 1024 || !strings.HasSuffix(words, "; and 996 more") || strings.Count(words, "...") != 4 {
+		t.Errorf("%d bytes: %s", len(words), words)
+	}
+	if words := plan.OpeningWords([]plan.Opening{{Opens: "a"}, {Opens: "b"}}); words != "a; b" {
+		t.Errorf("%s", words)
+	}
+}
+
 // TestTheRecordNamesTheSecrets of a run whose attempt made them, and says nothing of those that nobody knows.
 func TestTheRecordNamesTheSecrets(t *testing.T) {
 	opened := from(open, attempt(func(a *plan.Attempt) { a.Secrets = "s=u" }))
@@ -118,22 +163,24 @@ func TestTheRecordNamesTheSecrets(t *testing.T) {
 	}
 }
 
-// TestATakeOverIsAfresh: what another attempt may have made is waited for, and trusted in nothing.
+// TestATakeOverIsAfresh: what another attempt may have made is trusted in nothing, and waited for unless its owner is the workload Pod that
+// the take-over goes on with.
 func TestATakeOverIsAfresh(t *testing.T) {
 	theirs := record(func(r *runstate.Record) { r.Attempt = other })
 	for name, c := range map[string]struct {
-		facts  func() plan.Facts
-		afresh bool
+		facts    func() plan.Facts
+		afresh   bool
+		inherits string
 	}{
-		"the first attempt":             {admitted, false},
-		"another one had not come here": {from(admitted, theirs, takenOver, supervisorPod(func(p *plan.Pod) { p.UID = "new" })), true},
-		"another one had":               {from(noted, theirs, takenOver, supervisorPod(func(p *plan.Pod) { p.UID = "new" })), true},
-		"with a workload that is gone":  {from(noted, theirs, takenOver, supervisorPod(func(p *plan.Pod) { p.UID = "new" }), workloadPod(func(p *plan.Pod) { p.UID = "new" })), true},
+		"the first attempt":             {admitted, false, ""},
+		"another one had not come here": {from(admitted, theirs, takenOver, supervisorPod(func(p *plan.Pod) { p.UID = "new" })), true, ""},
+		"another one had":               {from(noted, theirs, takenOver, supervisorPod(func(p *plan.Pod) { p.UID = "new" })), true, "workload"},
+		"with a workload that is gone":  {from(noted, theirs, takenOver, supervisorPod(func(p *plan.Pod) { p.UID = "new" }), workloadPod(func(p *plan.Pod) { p.UID = "new" })), true, ""},
 	} {
 		f := c.facts()
 		f.Attempt.MayTake = true
-		if step := hold(t, wants(plan.Restart, run(2)), &f); step.Action != plan.Write || step.Afresh != c.afresh {
-			t.Errorf("%s: %s afresh %t", name, step.Action, step.Afresh)
+		if step := hold(t, wants(plan.Restart, run(2)), &f); step.Action != plan.Write || step.Afresh != c.afresh || step.Inherits != c.inherits {
+			t.Errorf("%s: %s afresh %t, inherits %q", name, step.Action, step.Afresh, step.Inherits)
 		}
 	}
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 )
 
 // desk hands out what the ledger decides. Safe for concurrent use.
 type desk struct {
 	now func() time.Time
+	// tell is told what changed for a namespace.
+	tell func(*news)
 
 	mu     sync.Mutex
 	ledger *ledger
@@ -18,16 +18,21 @@ type desk struct {
 	wake chan struct{}
 }
 
-func newDesk(l *ledger, now func() time.Time) *desk {
-	return &desk{now: now, ledger: l, wake: make(chan struct{}, 1)}
+func newDesk(l *ledger, now func() time.Time, tell func(*news)) *desk {
+	return &desk{now: now, tell: tell, ledger: l, wake: make(chan struct{}, 1)}
 }
 
-// with changes the ledger.
+// with changes the ledger, and tells what comes of it.
 func (d *desk) with(change func(l *ledger, now time.Time)) {
 	d.mu.Lock()
 	change(d.ledger, d.now())
+	heard := d.ledger.heard
+	d.ledger.heard = nil
 	d.mu.Unlock()
 	d.rouse()
+	for i := range heard {
+		d.tell(&heard[i])
+	}
 }
 
 func (d *desk) rouse() {
@@ -51,17 +56,14 @@ func (d *desk) health(k kind, works bool) {
 	d.with(func(l *ledger, _ time.Time) { l.health(k, works) })
 }
 
-// done ends a look. news are the policies that open a fence of the namespace since, or do not any more.
-func (d *desk) done(t task, f *finding) (c change, n news) {
+// done ends a look.
+func (d *desk) done(t task, f *finding) (c change) {
 	d.with(func(l *ledger, now time.Time) {
-		n.opened, n.closed = l.inspect(&t, f)
+		l.inspect(&t, f)
 		c = l.done(t, f, now)
 	})
-	return c, n
+	return c
 }
-
-// news are what changed for a namespace.
-type news struct{ opened, closed []plan.Opening }
 
 // take waits for a look that is due; false when ctx ends first.
 func (d *desk) take(ctx context.Context) (task, bool) {

@@ -14,6 +14,7 @@
 //   - It was refused: after a pause that doubles. An object that could not be read says nothing, so its pause is shorter, and no
 //     change shortens it.
 //   - A start is under way, which Keep leaves to the call that is at it: when the record has stood still for [plan.IdleLimit].
+//   - A Pod's image is not to be had: when the run has been released for [plan.ImageLimit].
 //   - It is settled, and nothing has changed: every FullLook, at a random time.
 //   - Its companions are there and it is not: after a grace for the garbage collector.
 //
@@ -29,8 +30,8 @@
 //     that is behind can so make an abandoned start wait longer, and never takes one that is at work for abandoned.
 //   - No Sandbox is worked on by two workers, and what changes while it is worked on is looked at afterwards.
 //   - Objects of other gateways and of nobody are passed over. Companions are found by the uid of their owner, within their namespace.
-//   - What opens a fence again is told by a metric, once per change by a line for each policy, and by conduct with an Event on each Sandbox. It is
-//     never repaired: it may be meant.
+//   - What opens a fence again is told by a metric, once per change by a line for each policy, also when the last sandbox has gone, and by
+//     conduct with an Event on each Sandbox. It is never repaired: it may be meant.
 //   - A term begins with nothing but its settings; what it was told is forgotten with it.
 //
 // Rights that it needs: list and watch on sandboxes, pods, services and networkpolicies, in the one namespace of shared mode and

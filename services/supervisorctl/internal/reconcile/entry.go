@@ -16,6 +16,8 @@ const (
 	orphanGrace = 5 * time.Second
 	// abandonedAfter is when a start that makes no progress is looked at: just later than the planner may take it for abandoned.
 	abandonedAfter = plan.IdleLimit + 100*time.Millisecond
+	// endedAfter is the same of a run whose image is not to be had.
+	endedAfter = plan.ImageLimit + 100*time.Millisecond
 )
 
 // ending is how a look ended. The zero ending is that there was none.
@@ -75,8 +77,10 @@ type entry struct {
 	version string
 	// reason of the last look's refusal.
 	reason verdict.Reason
-	// openings are the policies that open the sandbox's fence, as it was last known.
-	openings []plan.Opening
+	// openers are the policies that open the sandbox's fence, as it was last known.
+	openers []*opener
+	// doomed says that the last look found a Pod that has [plan.ImageLimit] to be ready.
+	doomed bool
 
 	working bool
 	// due, calm and index belong to the queues.
@@ -110,6 +114,15 @@ func (e *entry) left() (time.Time, bool) {
 	return at, e.last.Before(at)
 }
 
+// ends is when a released run is looked at that has less time than others to be ready; false when it has not, or that has passed.
+func (e *entry) ends() (time.Time, bool) {
+	if e.box == nil || !e.doomed || e.record.Phase != runstate.Released {
+		return time.Time{}, false
+	}
+	at := e.since.Add(endedAfter)
+	return at, e.last.Before(at)
+}
+
 // when is the time of the next look, and whether nothing calls for it.
 func (e *entry) when(suspect bool, most time.Duration) (due time.Time, calm bool) {
 	earliest := e.last.Add(gap)
@@ -130,7 +143,11 @@ func (e *entry) when(suspect bool, most time.Duration) (due time.Time, calm bool
 	case e.ending == settled:
 		return later(e.last.Add(min(e.again, most)), earliest), true
 	}
-	return later(e.last.Add(e.again), earliest), false
+	due = e.last.Add(e.again)
+	if at, ok := e.ends(); ok && at.Before(due) {
+		due = at
+	}
+	return later(due, earliest), false
 }
 
 func later(a, b time.Time) time.Time {

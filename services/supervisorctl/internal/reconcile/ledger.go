@@ -32,10 +32,11 @@ type ledger struct {
 	listed  [kinds]bool
 	broken  [kinds]bool
 	spaces  map[string]map[string]*entry // by namespace and uid of the Sandbox
-	// fences are the policies that have the fence's names, by namespace and name, and opened counts the sandboxes whose fence a policy
-	// opens, by namespace and name of the policy.
+	// fences are the policies that have the fence's names, by namespace and name, and opened those that open the fence of a sandbox.
 	fences map[[2]string]*object
-	opened map[[2]string]int
+	opened map[[2]string]*opener
+	// heard is what nobody was told yet: whoever changes the ledger takes it.
+	heard []news
 
 	hurried, calm queue
 	// nextCalm is when the next look may begin that nothing calls for.
@@ -43,7 +44,7 @@ type ledger struct {
 }
 
 func newLedger(gateway string, p pace, random func() float64) *ledger {
-	l := &ledger{gateway: gateway, pace: p, random: random, spaces: map[string]map[string]*entry{}, fences: map[[2]string]*object{}, opened: map[[2]string]int{}}
+	l := &ledger{gateway: gateway, pace: p, random: random, spaces: map[string]map[string]*entry{}, fences: map[[2]string]*object{}, opened: map[[2]string]*opener{}}
 	for k := range kinds {
 		l.objects[k] = map[string]*object{}
 	}
@@ -187,7 +188,7 @@ func (l *ledger) schedule(e *entry) {
 		return
 	}
 	if e.box == nil && len(e.parts) == 0 {
-		l.reopen(e, nil)
+		l.reopen(e, nil) // also what opened its fence alone
 		space := l.spaces[e.key.namespace]
 		if delete(space, e.key.uid); len(space) == 0 {
 			delete(l.spaces, e.key.namespace)
@@ -287,6 +288,8 @@ type finding struct {
 	// openings are the policies that open its fence; inspected says that they are known.
 	openings  []plan.Opening
 	inspected bool
+	// doomed says that a Pod of the run has less time to be ready than others.
+	doomed bool
 }
 
 // change is how a sandbox is other than after its last look.
@@ -295,33 +298,11 @@ type change struct {
 	from, to verdict.Reason
 }
 
-// inspect notes what a look found of the policies that open the fence of a sandbox; what could not be found out changes nothing. See
-// reopen for what it answers.
-func (l *ledger) inspect(t *task, f *finding) (opened, closed []plan.Opening) {
+// inspect notes what a look found of the policies that open the fence of a sandbox; what could not be found out changes nothing.
+func (l *ledger) inspect(t *task, f *finding) {
 	if e := l.spaces[t.key.namespace][t.key.uid]; e != nil && f.inspected {
-		return l.reopen(e, f.openings)
+		l.reopen(e, f.openings)
 	}
-	return nil, nil
-}
-
-// reopen notes which policies open the fence of a sandbox. It answers with those that were not known to open one in this namespace
-// before, and with those that do not open any there any more.
-func (l *ledger) reopen(e *entry, now []plan.Opening) (opened, closed []plan.Opening) {
-	at := func(o plan.Opening) [2]string { return [2]string{e.key.namespace, o.Policy} }
-	former := e.openings
-	e.openings = now
-	for _, o := range now {
-		if l.opened[at(o)]++; l.opened[at(o)] == 1 {
-			opened = append(opened, o)
-		}
-	}
-	for _, o := range former {
-		if l.opened[at(o)]--; l.opened[at(o)] == 0 {
-			delete(l.opened, at(o))
-			closed = append(closed, o)
-		}
-	}
-	return opened, closed
 }
 
 // done ends a look.
@@ -352,6 +333,9 @@ func (l *ledger) done(t task, f *finding, now time.Time) change {
 	e.again = l.pace.after(f.ending, e.failures, l.random())
 	e.failures++
 	e.last, e.ending, e.reason = now, f.ending, c.to
+	if f.ending != failed && f.ending != busy {
+		e.doomed = f.doomed
+	}
 	l.schedule(e)
 	return c
 }

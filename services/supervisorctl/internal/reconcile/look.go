@@ -29,7 +29,7 @@ func look(ctx context.Context, c Conductor, t *task, now func() time.Time) findi
 	defer cancel()
 	goal := conduct.Goal{Want: plan.Want{Goal: plan.Keep, Ref: t.ref}}
 	f := findingOf(c.Do(ctx, goal))
-	if !t.readable || !matters(t, now().Sub(t.since)) || f.ending == busy || f.ending == failed || !f.shows(&t.record) {
+	if !t.readable || !matters(t, &f, now().Sub(t.since)) || f.ending == busy || f.ending == failed || !f.shows(&t.record) {
 		return f
 	}
 	goal.Idle, goal.Still, goal.Witnessed = now().Sub(t.since), t.record, t.witnessed
@@ -37,12 +37,12 @@ func look(ctx context.Context, c Conductor, t *task, now func() time.Time) findi
 }
 
 // matters reports whether the planner may decide by the time for which a record has stood still.
-func matters(t *task, idle time.Duration) bool {
+func matters(t *task, f *finding, idle time.Duration) bool {
 	switch t.record.Phase {
 	case runstate.Preparing:
 		return idle >= plan.IdleLimit
 	case runstate.Released:
-		return idle > plan.ReadyLimit || !t.witnessed && idle >= plan.WatchLimit
+		return idle > plan.ReadyLimit || !t.witnessed && idle >= plan.WatchLimit || f.doomed && idle >= plan.ImageLimit
 	default:
 	}
 	return false
@@ -76,6 +76,7 @@ func findingOf(out conduct.Outcome, err error) finding {
 		f.live = &box
 	}
 	f.openings, f.inspected = out.Facts.Openings.Value()
+	f.doomed = out.Facts.Doomed()
 	switch {
 	case out.Step.Action == plan.Done && f.resting():
 		f.ending = settled

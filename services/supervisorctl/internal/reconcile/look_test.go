@@ -46,6 +46,13 @@ func did(step plan.Step, record runstate.Record) func() (conduct.Outcome, error)
 	return func() (conduct.Outcome, error) { return outcome(step, record), nil }
 }
 
+// doomed is a look that found a Pod whose image is not to be had.
+func doomed(record runstate.Record) func() (conduct.Outcome, error) {
+	out := outcome(plan.Step{Action: plan.Done}, record)
+	out.Facts.Workload = plan.Found(plan.Pod{Doomed: true})
+	return func() (conduct.Outcome, error) { return out, nil }
+}
+
 // released is the record of a run whose readiness is awaited.
 func released() runstate.Record {
 	r := running()
@@ -91,6 +98,14 @@ func TestIdleIsConfirmedLive(t *testing.T) {
 			false,
 		},
 		"released, as a former leader saw, just seen": {released(), plan.WatchLimit - 1, []func() (conduct.Outcome, error){did(done, released())}, []time.Duration{0}, false},
+		"released, its image is not to be had": {
+			released(), plan.ImageLimit,
+			[]func() (conduct.Outcome, error){doomed(released()), did(done, releasing())},
+			[]time.Duration{0, plan.ImageLimit},
+			true,
+		},
+		"released, its image is not to be had, just seen": {released(), plan.ImageLimit - 1, []func() (conduct.Outcome, error){doomed(released())}, []time.Duration{0}, true},
+		"released, all may be had":                        {released(), plan.ImageLimit, []func() (conduct.Outcome, error){did(done, released())}, []time.Duration{0}, true},
 		"released for too long": {
 			released(), plan.ReadyLimit + 1,
 			[]func() (conduct.Outcome, error){did(done, released()), did(done, releasing())},

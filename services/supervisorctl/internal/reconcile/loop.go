@@ -69,7 +69,7 @@ func (l *Loop) pace() pace {
 func (l *Loop) Lead(ctx context.Context, released <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.Discard())) // what client-go would say, watched says
 	defer cancel()
-	d := newDesk(newLedger(l.scheme.GatewayID, l.pace(), l.random), l.now)
+	d := newDesk(newLedger(l.scheme.GatewayID, l.pace(), l.random), l.now, l.reporter.reopened)
 	all, err := streams(l.scheme, l.watches, func(k kind, err error) {
 		if ctx.Err() == nil {
 			l.reporter.watched(k, err)
@@ -112,8 +112,7 @@ func (l *Loop) work(ctx context.Context, d *desk) {
 		if ctx.Err() != nil {
 			return
 		}
-		changed, heard := d.done(t, &f)
+		changed := d.done(t, &f)
 		l.reporter.looked(&t, &f, changed)
-		l.reporter.reopened(t.key.namespace, heard)
 	}
 }

@@ -1,11 +1,15 @@
 package reconcile
 
 import (
+	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
@@ -139,6 +143,17 @@ func TestReopenedIsToldOnce(t *testing.T) {
 			answer(true)
 			change()
 			expect("closed", 1, 0, 0)
+			answer(true, "web")
+			change()
+			expect("opened again", 1, 3, 1)
+			answer(false)
+			for i, m := range team(3)[2:] { // behind the fence
+				if i > 0 { // the first Sandbox went before
+					s.remove(m)
+				}
+			}
+			passes(time.Minute)
+			expect("closed, since nobody is left", 1, 0, 0)
 		})
 	})
 }
@@ -147,10 +162,11 @@ func TestReopenedIsToldOnce(t *testing.T) {
 func TestASandboxThatGoesOpensNothing(t *testing.T) {
 	b, box, supervisor, workload, service := healthy(t)
 	look := b.wants()
-	opened, _ := b.inspect(&look, &finding{inspected: true, openings: []plan.Opening{{Policy: "web"}}})
-	if len(opened) != 1 || b.census().reopened != 1 || b.census().reopening != 1 {
-		t.Errorf("%v, %+v", opened, b.census())
+	b.inspect(&look, &finding{inspected: true, openings: []plan.Opening{{Policy: "web"}}})
+	if len(b.heard) != 1 || len(b.heard[0].opened) != 1 || b.census().reopened != 1 || b.census().reopening != 1 {
+		t.Errorf("%v, %+v", b.heard, b.census())
 	}
+	b.heard = nil
 	b.ends(look, settled)
 	for _, m := range []*metav1.PartialObjectMetadata{supervisor, workload} {
 		b.drop(pods, string(m.UID), b.now)
@@ -159,5 +175,47 @@ func TestASandboxThatGoesOpensNothing(t *testing.T) {
 	b.drop(boxes, string(box.UID), b.now)
 	if s := b.census(); s.reopened != 0 || s.reopening != 0 || len(b.opened) != 0 {
 		t.Errorf("%+v, %v", s, b.opened)
+	}
+	if len(b.heard) != 1 || len(b.heard[0].closed) != 1 || b.heard[0].closed[0] != "web" || b.heard[0].namespace != ns {
+		t.Errorf("it is not told: %+v", b.heard)
+	}
+}
+
+// TestNamesOfPoliciesAreKeptOnce: a thousand of them, of a thousand sandboxes, cost each sandbox a pointer, and what they open costs nothing.
+func TestNamesOfPoliciesAreKeptOnce(t *testing.T) {
+	l := newLedger("blue", pace{}, func() float64 { return 0 })
+	for box := range 100 {
+		e := l.entry(key{ns, fmt.Sprint(box)})
+		var all []plan.Opening
+		for n := range 1000 {
+			all = append(all, plan.Opening{Policy: fmt.Sprint("policy-", n), Opens: strings.Repeat("x", 500)})
+		}
+		l.reopen(e, all)
+	}
+	if len(l.opened) != 1000 || len(l.heard) != 1 || len(l.heard[0].opened) != 1000 {
+		t.Errorf("%d policies, told %d times", len(l.opened), len(l.heard))
+	}
+	for i := range l.spaces[ns]["0"].openers {
+		if l.spaces[ns]["0"].openers[i] != l.spaces[ns]["99"].openers[i] {
+			t.Fatal("one policy is kept twice")
+		}
+	}
+}
+
+// TestManyOpeningsAreFewLines in the log: the first ones by name, and how many there are more.
+func TestManyOpeningsAreFewLines(t *testing.T) {
+	var log bytes.Buffer
+	r, err := newReporter(zerolog.New(&log), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := news{namespace: ns}
+	for i := range 100 {
+		n.opened = append(n.opened, plan.Opening{Policy: fmt.Sprint("web-", i), Opens: "all"})
+		n.closed = append(n.closed, fmt.Sprint("former-", i))
+	}
+	r.reopened(&n)
+	if said := log.String(); strings.Count(said, "\n") != 2*(mostLines+1) || strings.Count(said, `"more":84`) != 2 {
+		t.Errorf("%s", said)
 	}
 }

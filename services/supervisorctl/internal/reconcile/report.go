@@ -26,6 +26,7 @@ const (
 	keyExplanation = "explanation"
 	keyResource    = "resource"
 	keyPolicy      = "policy"
+	keyMore        = "more"
 )
 
 // tellEvery is how often it is said of a watch that it still does not work.
@@ -139,7 +140,7 @@ func (l *ledger) census() census {
 			if e.reason != "" {
 				s.refused[e.reason]++
 			}
-			if len(e.openings) > 0 {
+			if len(e.openers) > 0 {
 				s.reopened++
 			}
 		}
@@ -169,15 +170,26 @@ func (r *reporter) looked(t *task, f *finding, c change) {
 	}
 }
 
+// mostLines is how many policies are named of one change.
+const mostLines = 16
+
 // reopened reports, once per change, the policies of a namespace that open a fence. Nothing is done about them: they are somebody's.
-func (r *reporter) reopened(namespace string, n news) {
-	for _, o := range n.opened {
-		r.log.Warn().Str(keyNamespace, namespace).Str(keyPolicy, o.Policy).Str(keyReason, string(verdict.FenceReopened)).Str(keyExplanation, o.Opens).
-			Msg("a policy of somebody else opens the fence of sandboxes; it is only reported")
+func (r *reporter) reopened(n *news) {
+	for i, o := range n.opened {
+		line := r.log.Warn().Str(keyNamespace, n.namespace).Str(keyReason, string(verdict.FenceReopened))
+		if i == mostLines {
+			line.Int(keyMore, len(n.opened)-i).Msg("more policies of somebody else open the fence of sandboxes")
+			break
+		}
+		line.Str(keyPolicy, o.Policy).Str(keyExplanation, o.Opens).Msg("a policy of somebody else opens the fence of sandboxes; it is only reported")
 	}
-	for _, o := range n.closed {
-		r.log.Info().Str(keyNamespace, namespace).Str(keyPolicy, o.Policy).Str(keyFormer, string(verdict.FenceReopened)).
-			Msg("a policy does not open the fence of any sandbox any more")
+	for i, policy := range n.closed {
+		line := r.log.Info().Str(keyNamespace, n.namespace).Str(keyFormer, string(verdict.FenceReopened))
+		if i == mostLines {
+			line.Int(keyMore, len(n.closed)-i).Msg("more policies do not open the fence of any sandbox any more")
+			break
+		}
+		line.Str(keyPolicy, policy).Msg("a policy does not open the fence of any sandbox any more")
 	}
 }
 
