@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"strings"
 	"sync"
@@ -22,12 +23,15 @@ import (
 	"github.com/portcullis-mesh/portcullis/test/mesh"
 )
 
-const (
-	// createTurns is how many sandboxes each way makes one after another, after createWarmUp that do not count.
-	createTurns, createWarmUp = 40, 4
-	// createCrowd sandboxes are made by createCallers at once.
-	createCrowd, createCallers = 500, 16
+// createTurns is how many sandboxes each way makes one after another; createCrowd are made by createCallers at once.
+var (
+	createTurns = flag.Int("create-turns", 40, "how many sandboxes are created one after another, by lifecycle and by the bare client each")
+	createCrowd = flag.Int("create-crowd", 500, "how many sandboxes are created by many callers, by lifecycle and by the bare client each")
+	// createProfiles may name a directory, for the profiles of the daemons' first 20 s with createCrowd.
+	createProfiles = flag.String("create-profiles", "", "a directory for processor profiles of lifecycle and supervisorctl while many callers create")
 )
+
+const createWarmUp, createCallers = 4, 16 // the first do not count
 
 // duel is lifecycle and a bare client before one API server, in shared mode: each has a namespace.
 type duel struct {
@@ -47,7 +51,8 @@ func BenchmarkLifecycleCreate(b *testing.B) {
 	d := newDuel(b, private.Cluster)
 	defer d.follow()()
 	var ours, theirs []time.Duration
-	for n := range createWarmUp + createTurns {
+	before := d.steps()
+	for n := range createWarmUp + *createTurns {
 		for k := range 2 {
 			if (n+k)%2 == 0 {
 				wish := d.wish(fmt.Sprintf("o%04d", n))
@@ -72,32 +77,43 @@ func BenchmarkLifecycleCreate(b *testing.B) {
 	}
 	show(b, "alone", fmt.Sprintf("The bare client writes: %s.\n\n"+
 		"| one after another, %d each | bare client p50 / p90 | CreateSandbox p50 / p90 | p50 / that of the bare client |\n| --- | --- | --- | --- |\n"+
-		"| until the answer | %.1f / %.1f ms | %.1f / %.1f ms | %.2f |", d.reel.outline(), createTurns,
+		"| until the answer | %.1f / %.1f ms | %.1f / %.1f ms | %.2f |\n\nThe steps of CreateSandbox, mean: %s.", d.reel.outline(), *createTurns,
 		ms(quantile(theirs, 0.5)), ms(quantile(theirs, 0.9)), ms(quantile(ours, 0.5)), ms(quantile(ours, 0.9)),
-		ms(quantile(ours, 0.5))/ms(quantile(theirs, 0.5))))
-	d.crowd(createWarmUp + createTurns)
+		ms(quantile(ours, 0.5))/ms(quantile(theirs, 0.5)), d.steps().since(before)))
+	d.crowd(createWarmUp + *createTurns)
 }
 
-// crowd makes createCrowd by both ways, the bare client first.
+// crowd makes createCrowd by both ways: half of the bare client's, all of ours, the other half, so that a machine that gets slower or
+// faster meanwhile favours neither.
 func (d *duel) crowd(before int) {
 	d.b.Helper()
-	subjects := make([]*subject, createCrowd)
-	wishes := make([]*computev1.DriverSandbox, createCrowd)
-	for n := range createCrowd {
+	subjects := make([]*subject, *createCrowd)
+	wishes := make([]*computev1.DriverSandbox, *createCrowd)
+	for n := range *createCrowd {
 		subjects[n], wishes[n] = d.subject(fmt.Sprintf("u%04d", n)), d.wish(fmt.Sprintf("p%04d", n))
 	}
-	bare := d.atOnce(func(n int) error { return d.player.play(d.b.Context(), d.reel, subjects[n]) })
-	d.awaitPods(d.bare, before+createCrowd)
-	ours := d.atOnce(func(n int) error {
+	play := func(n int) error { return d.player.play(d.b.Context(), d.reel, subjects[n]) }
+	half := *createCrowd / 2
+	bare := d.atOnce(0, half, play)
+	d.awaitPods(d.bare, before+half)
+	profiled := d.profile()
+	start, spent := d.steps(), d.spent()
+	ours := d.atOnce(0, *createCrowd, func(n int) error {
 		_, err := d.site.Driver.CreateSandbox(d.b.Context(), &computev1.CreateSandboxRequest{Sandbox: wishes[n]})
+		if err != nil {
+			wishes[n] = nil
+		}
 		return err
 	})
-	d.awaitPods(d.site.Shared, before+1+createCrowd)
-	missing := 0
+	took, each := d.steps().since(start), d.spent().each(spent, *createCrowd)
+	profiled()
+	d.awaitPods(d.site.Shared, before+1+*createCrowd-len(ours.failed))
+	bare.add(d.atOnce(half, *createCrowd, play))
+	d.awaitPods(d.bare, before+*createCrowd-len(bare.failed))
 	d.site.Eventually("the stream has told that all are ready", func() error {
-		missing = 0
+		missing := 0
 		for _, wish := range wishes {
-			if _, told := d.ready.Load(wish.GetId()); !told {
+			if _, told := d.ready.Load(wish.GetId()); wish != nil && !told {
 				missing++
 			}
 		}
@@ -108,30 +124,44 @@ func (d *duel) crowd(before int) {
 	})
 	leaked := d.deleteAll()
 	show(d.b, "crowd", fmt.Sprintf("| %d sandboxes by %d callers | refused | took | a second |\n| --- | --- | --- | --- |\n"+
-		"| bare client | %d | %.1f s | %.1f |\n| CreateSandbox | %d | %.1f s | %.1f |\n\nThroughput %.2f of the bare client's. All are Ready, by the stream that was open all the time; streams lost: %d. "+
-		"After all were deleted there were left: %d.", createCrowd, createCallers,
-		len(bare.failed), bare.took.Seconds(), bare.rate(), len(ours.failed), ours.took.Seconds(), ours.rate(), ours.rate()/bare.rate(), d.streams.Load()-1, leaked))
+		"| bare client | %d | %.1f s | %.1f |\n| CreateSandbox | %d | %.1f s | %.1f |\n\nThroughput %.2f of the bare client's. All that were not refused are Ready, by the stream that was open all the time; streams lost: %d. "+
+		"After all were deleted there were left: %d. The steps of CreateSandbox, mean: %s. For one, with what is done in the background: %s; the bare client %d requests.", *createCrowd, createCallers,
+		len(bare.failed), bare.took.Seconds(), bare.rate(), len(ours.failed), ours.took.Seconds(), ours.rate(), ours.rate()/bare.rate(), d.streams.Load()-1, leaked, took, each, len(d.reel.steps)+1))
 	for _, err := range append(bare.failed, ours.failed...) {
 		d.b.Log(err)
 	}
 }
 
-// outcome is how createCrowd went.
+// steps is what lifecycle says about the steps of its calls.
+func (d *duel) steps() steps {
+	d.b.Helper()
+	return stepsOf(d.b, d.site.Mesh.Admin(mesh.Lifecycle))
+}
+
+// outcome is how some creates at once went.
 type outcome struct {
+	asked  int
 	took   time.Duration
 	failed []error
 }
 
-func (o outcome) rate() float64 { return float64(createCrowd-len(o.failed)) / o.took.Seconds() }
+func (o *outcome) rate() float64 { return float64(o.asked-len(o.failed)) / o.took.Seconds() }
 
-func (d *duel) atOnce(do func(int) error) (out outcome) {
+func (o *outcome) add(more outcome) {
+	o.asked, o.took, o.failed = o.asked+more.asked, o.took+more.took, append(o.failed, more.failed...)
+}
+
+// atOnce has createCallers do what is from begin up to end.
+func (d *duel) atOnce(begin, end int, do func(int) error) outcome {
+	out := outcome{asked: end - begin}
 	var running sync.WaitGroup
 	var next atomic.Int64
+	next.Store(int64(begin))
 	var mu sync.Mutex
 	start := time.Now()
 	for range createCallers {
 		running.Go(func() {
-			for n := int(next.Add(1)) - 1; n < createCrowd; n = int(next.Add(1)) - 1 {
+			for n := int(next.Add(1)) - 1; n < end; n = int(next.Add(1)) - 1 {
 				if err := do(n); err != nil {
 					mu.Lock()
 					out.failed = append(out.failed, err)
@@ -192,7 +222,11 @@ func (d *duel) objects(ns string) int {
 func newDuel(b *testing.B, c *cluster.Cluster) *duel {
 	b.Helper()
 	daemons := []string{mesh.Lifecycle, mesh.Supervisorctl}
-	d := &duel{b: b, site: lifecycle.RaiseGated(b, c, reconcile.Newest(), "shared", daemons)}
+	d := &duel{b: b, site: lifecycle.RaiseGated(b, c, reconcile.Newest(), "shared", daemons, func(o *mesh.Options) {
+		if *createProfiles != "" {
+			o.Extra = map[string][]string{mesh.Lifecycle: {"pprof = true"}, mesh.Supervisorctl: {"pprof = true"}}
+		}
+	})}
 	d.bare = strings.TrimSuffix(d.site.Shared, "shared") + "theirs"
 	d.site.Namespace(d.bare, nil)
 	d.record(daemons)

@@ -3,9 +3,8 @@ package bench_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -14,6 +13,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,53 +26,68 @@ import (
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 	"github.com/portcullis-mesh/portcullis/shared/udsock"
-	"github.com/portcullis-mesh/portcullis/shared/workspace"
 	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/lifecycle"
 	"github.com/portcullis-mesh/portcullis/test/mesh"
 )
 
+// viewSandboxes stand, each with its two Pods.
+var viewSandboxes = flag.Int("view-sandboxes", 5000, "how many sandboxes stand while lifecycle's view is measured")
+
 const (
-	// viewed sandboxes stand, each with its two Pods, made by viewMakers at the same time.
-	viewed, viewMakers = 5000, 16
-	// viewChanges are told, one after the other; viewLists are asked for.
-	viewChanges, viewLists = 500, 40
+	// viewMakers make them at the same time.
+	viewMakers = 16
+	// viewChanges are told, one after the other; viewLists, and viewLooks for one sandbox, are asked for.
+	viewChanges, viewLists, viewLooks = 500, 40, 200
 )
 
-// BenchmarkLifecycleView runs once, whatever b.N is, and prints its table: what lifecycle makes of viewed sandboxes that others made.
+// BenchmarkLifecycleView runs once, whatever b.N is, and prints its table: what lifecycle makes of many sandboxes that others made.
 // The other daemons, the controllers and the stand-ins are away: nothing but the benchmark changes anything.
 func BenchmarkLifecycleView(b *testing.B) {
 	private := cluster.StartPrivate(b)
+	viewed := *viewSandboxes
 	v := &view{b: b, site: lifecycle.Raise(b, private.Cluster, reconcile.Newest(), "operator"), boxes: make([]string, viewed)}
 	v.connect(private.RESTConfig())
-	ns := v.site.Workspace("view")
-	v.pattern(ns)
+	v.pattern(v.site.Workspace("view"))
+	v.ns = "viewed-" + strings.TrimPrefix(v.site.GatewayID, "gw-") // which no stand-in owns
+	v.site.Namespace(v.ns, nil)
 	for _, other := range []string{mesh.Supervisorctl, mesh.Tokenauth} {
 		v.site.Mesh.Kill(other)
 	}
 	private.Controllers().Kill()
-	empty := v.resident()
-	v.ns = "viewed-" + strings.TrimPrefix(v.site.GatewayID, "gw-") // which no stand-in owns
-	_, err := v.client().CoreV1().Namespaces().Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v.ns}}, metav1.CreateOptions{})
-	v.must(err)
-	v.populate()
 	conn, err := udsock.NewClient(v.site.Mesh.Socket(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
 	v.must(err)
 	defer func() { _ = conn.Close() }()
 	driver := computev1.NewComputeDriverClient(conn)
-	v.awaitListed(driver)
+
+	empty := v.resident()
+	noneLooks := v.looks(driver)
+	start := time.Now()
+	v.populate()
+	made := time.Since(start)
+	size := v.awaitListed(driver)
 	before := v.apiReads()
 	lists := v.lists(driver)
 	asked := v.apiReads() - before
+	looks := v.looks(driver)
+	if n := v.apiReads() - before - asked; n < viewLooks {
+		b.Fatalf("lifecycle counts %.0f reads of %d live looks: what it counts is not what the benchmark reads", n, viewLooks)
+	}
 	raw, ours := v.changes(driver)
-	show(b, "view", fmt.Sprintf("| with %d sandboxes, %d Pods | |\n| --- | --- |\n"+
-		"| ListSandboxes, p50 / p90 / most of %d | %.1f / %.1f / %.1f ms; what lifecycle read from the API server meanwhile: %.0f |\n"+
+	now, most := v.resident(), v.memory("VmHWM:")
+	listed := v.restart(driver)
+	show(b, "view", fmt.Sprintf("%d sandboxes with %d Pods, made in %.0f s.\n\n| | |\n| --- | --- |\n"+
+		"| ListSandboxes, p50 / p90 / most of %d | %.1f / %.1f / %.1f ms for %.1f MiB; what lifecycle read from the API server meanwhile: %.0f |\n"+
 		"| a change until a raw watch tells, p50 / p99 of %d | %.2f / %.2f ms |\n| the same until the driver's stream tells | %.2f / %.2f ms, p99 − that of the raw watch %.2f ms |\n"+
-		"| resident without sandboxes / now / most since the start | %.1f / %.1f / %.1f MiB |",
-		viewed, 2*viewed, viewLists, ms(quantile(lists, 0.5)), ms(quantile(lists, 0.9)), ms(quantile(lists, 1)), asked, viewChanges,
+		"| a live look for an id, p50 / p90 of %d, without sandboxes; with all | %.2f / %.2f ms; %.2f / %.2f ms |",
+		viewed, 2*viewed, made.Seconds(), viewLists, ms(quantile(lists, 0.5)), ms(quantile(lists, 0.9)), ms(quantile(lists, 1)), mib(size), asked, len(raw),
 		ms(quantile(raw, 0.5)), ms(quantile(raw, 0.99)), ms(quantile(ours, 0.5)), ms(quantile(ours, 0.99)), ms(quantile(ours, 0.99)-quantile(raw, 0.99)),
-		mib(empty), mib(v.resident()), mib(v.memory("VmHWM:"))))
+		viewLooks, ms(quantile(noneLooks, 0.5)), ms(quantile(noneLooks, 0.9)), ms(quantile(looks, 0.5)), ms(quantile(looks, 0.9))))
+	show(b, "memory", fmt.Sprintf("| lifecycle, resident | |\n| --- | --- |\n| without sandboxes | %.1f MiB |\n"+
+		"| with %d, all told to a stream and %d of them changed / most since the start | %.1f / %.1f MiB |\n"+
+		"| started anew, all of them listed after %.2f s / most since the start | %.1f / %.1f MiB |",
+		mib(empty), viewed, len(raw), mib(now), mib(most), listed.Seconds(), mib(v.resident()), mib(v.memory("VmHWM:"))))
 }
 
 // view is lifecycle before many sandboxes.
@@ -81,7 +98,7 @@ type view struct {
 	objects *dynamic.DynamicClient
 	ns      string
 	boxes   []string // names
-	// box, and the Pods of the sandbox that all others are copies of, with its id.
+	// box is the sandbox that all others are copies of, with its Pods and its id.
 	box  *unstructured.Unstructured
 	pods []corev1.Pod
 	id   string
@@ -94,9 +111,7 @@ func (v *view) must(err error) {
 	}
 }
 
-func (v *view) client() kubernetes.Interface { return v.many }
-
-// pattern has one sandbox made in the ordinary way.
+// pattern has one sandbox made in the ordinary way, and deleted when it was seen: its volume outlives the cluster's controllers otherwise.
 func (v *view) pattern(ns string) {
 	v.b.Helper()
 	wish := v.site.Wish(ns, "pattern")
@@ -114,104 +129,52 @@ func (v *view) pattern(ns string) {
 	if v.pods = pods.Items; len(v.pods) != 2 {
 		v.b.Fatalf("the sandbox has %d Pods", len(v.pods))
 	}
+	_, err = v.site.Driver.DeleteSandbox(v.b.Context(), &computev1.DeleteSandboxRequest{SandboxId: v.id})
+	v.must(err)
+	v.site.Eventually("the sandbox is gone with its volume", func() error {
+		volumes, err := v.many.CoreV1().PersistentVolumes().List(v.b.Context(), metav1.ListOptions{})
+		if err == nil && len(volumes.Items) > 0 {
+			err = fmt.Errorf("there is %s", volumes.Items[0].Name)
+		}
+		return err
+	})
 }
 
 func (v *view) connect(config *rest.Config) {
 	v.b.Helper()
 	config.QPS = -1
 	var err, err2 error
-	v.many, err = kubernetes.NewForConfig(config)
 	v.objects, err2 = dynamic.NewForConfig(config)
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	v.many, err = kubernetes.NewForConfig(config)
 	v.must(errors.Join(err, err2))
 }
 
-// populate makes the copies.
-func (v *view) populate() {
-	v.b.Helper()
-	errs := make([]error, viewed)
-	todo := make(chan int)
-	var making sync.WaitGroup
-	for range viewMakers {
-		making.Go(func() {
-			for n := range todo {
-				errs[n] = v.copy(n)
-			}
-		})
-	}
-	for n := range viewed {
-		todo <- n
-	}
-	close(todo)
-	making.Wait()
-	v.must(errors.Join(errs...))
-}
-
-// copy makes the n-th sandbox: its object, with the status that the controller gave it, and its Pods, which nobody schedules.
-func (v *view) copy(n int) error {
-	id, ctx := fmt.Sprintf("%08d%s", n, v.id[8:]), v.b.Context()
-	text, err := v.box.MarshalJSON()
-	if err != nil {
-		return err
-	}
-	box := new(unstructured.Unstructured)
-	if err := box.UnmarshalJSON([]byte(strings.ReplaceAll(string(text), v.id, id))); err != nil {
-		return err
-	}
-	v.boxes[n] = fmt.Sprintf("box-%05d", n)
-	labels, annotations := box.GetLabels(), box.GetAnnotations()
-	for _, of := range []map[string]string{labels, annotations} {
-		for key, value := range map[string]string{workspace.LabelSandboxName: v.boxes[n], workspace.LabelSandboxWorkspace: v.ns} {
-			if of[key] != "" {
-				of[key] = value
-			}
-		}
-	}
-	status := box.Object["status"]
-	box.Object["metadata"] = map[string]any{"name": v.boxes[n], "namespace": v.ns}
-	box.SetLabels(labels)
-	box.SetAnnotations(annotations)
-	made, err := v.objects.Resource(sandboxes).Namespace(v.ns).Create(ctx, box, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
-	made.Object["status"] = status
-	if _, err := v.objects.Resource(sandboxes).Namespace(v.ns).UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
-		return err
-	}
-	for i := range v.pods {
-		pod := v.pods[i].DeepCopy()
-		name := v.boxes[n]
-		if pod.Labels[workspace.LabelBoundaryRole] == workspace.RoleSupervisor {
-			name = workspace.SupervisorPod(id)
-		}
-		owners := pod.OwnerReferences
-		for k := range owners {
-			owners[k].Name, owners[k].UID = v.boxes[n], made.GetUID()
-		}
-		for key, value := range pod.Labels {
-			pod.Labels[key] = strings.ReplaceAll(value, v.id, id)
-		}
-		pod.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: v.ns, Labels: pod.Labels, Annotations: pod.Annotations, OwnerReferences: owners}
-		pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{}
-		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "portcullis.test/nobody"}}
-		pod.Spec.ServiceAccountName, pod.Spec.AutomountServiceAccountToken = "", new(false)
-		if _, err := v.client().CoreV1().Pods(v.ns).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// awaitListed waits until all are told.
-func (v *view) awaitListed(driver computev1.ComputeDriverClient) {
+// awaitListed waits until all are told, and all the copies as ready, and says how many bytes the list has.
+func (v *view) awaitListed(driver computev1.ComputeDriverClient) (size int64) {
 	v.b.Helper()
 	v.site.Eventually("all are listed", func() error {
 		listed, err := driver.ListSandboxes(v.b.Context(), &computev1.ListSandboxesRequest{})
-		if err == nil && len(listed.GetSandboxes()) < viewed {
-			err = fmt.Errorf("%d are", len(listed.GetSandboxes()))
+		if err != nil {
+			return err
 		}
-		return err
+		ready, other := 0, ""
+		for _, s := range listed.GetSandboxes() {
+			for _, c := range s.GetStatus().GetConditions() {
+				if c.GetType() == "Ready" && c.GetStatus() == "True" {
+					ready++
+				} else if c.GetType() == "Ready" {
+					other = s.GetStatus().String()
+				}
+			}
+		}
+		if ready < len(v.boxes) {
+			return fmt.Errorf("%d are listed, %d are ready; one that is not says %s", len(listed.GetSandboxes()), ready, other)
+		}
+		size = int64(proto.Size(listed))
+		return nil
 	})
+	return size
 }
 
 func (v *view) lists(driver computev1.ComputeDriverClient) (took []time.Duration) {
@@ -223,6 +186,31 @@ func (v *view) lists(driver computev1.ComputeDriverClient) (took []time.Duration
 		took = append(took, time.Since(start))
 	}
 	return took
+}
+
+// looks asks for sandboxes that there are not, which only a live look can say.
+func (v *view) looks(driver computev1.ComputeDriverClient) (took []time.Duration) {
+	v.b.Helper()
+	for n := range viewLooks {
+		id := fmt.Sprintf("absent%02d%s", n%100, v.id[8:])
+		start := time.Now()
+		_, err := driver.GetSandbox(v.b.Context(), &computev1.GetSandboxRequest{SandboxId: id})
+		took = append(took, time.Since(start))
+		if status.Code(err) != codes.NotFound {
+			v.b.Fatalf("a sandbox that there is not: %v", err)
+		}
+	}
+	return took
+}
+
+// restart starts lifecycle anew before the sandboxes that there are.
+func (v *view) restart(driver computev1.ComputeDriverClient) time.Duration {
+	v.b.Helper()
+	v.must(v.site.Mesh.Process(mesh.Lifecycle).Stop())
+	start := time.Now()
+	v.must(v.site.Mesh.Run(v.b.Context(), mesh.Lifecycle))
+	v.awaitListed(driver)
+	return time.Since(start)
 }
 
 // changes writes a word into the status of one sandbox after the other, and measures how long after the beginning of the write a raw
@@ -254,14 +242,16 @@ func (v *view) changes(driver computev1.ComputeDriverClient) (raw, ours []time.D
 	})
 	first := make(chan struct{})
 	running.Go(func() {
-		for n := 0; ; n++ {
+		for told := map[string]bool{}; ; {
 			event, err := stream.Recv()
 			if err != nil {
 				return
 			}
 			now := time.Now()
-			if n == viewed {
-				close(first)
+			if id := event.GetSandbox().GetSandbox().GetId(); id != "" && !told[id] {
+				if told[id] = true; len(told) == len(v.boxes) {
+					close(first)
+				}
 			}
 			for _, c := range event.GetSandbox().GetSandbox().GetStatus().GetConditions() {
 				if c.GetType() == probeCondition {
@@ -270,7 +260,11 @@ func (v *view) changes(driver computev1.ComputeDriverClient) (raw, ours []time.D
 			}
 		}
 	})
-	<-first
+	select {
+	case <-first:
+	case <-time.After(time.Minute):
+		v.b.Fatal("the stream did not tell of all sandboxes")
+	}
 	await := func(from chan seen, word string, start time.Time) time.Duration {
 		for {
 			select {
@@ -283,7 +277,7 @@ func (v *view) changes(driver computev1.ComputeDriverClient) (raw, ours []time.D
 			}
 		}
 	}
-	for n := range viewChanges {
+	for n := range min(viewChanges, len(v.boxes)) {
 		word := fmt.Sprintf("word %d", n)
 		patch := fmt.Sprintf(`[{"op":"add","path":"/status/conditions/-","value":{"type":%q,"status":"True","reason":"Probe","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}}]`, probeCondition, word)
 		start := time.Now()
@@ -314,18 +308,9 @@ func wordIn(u *unstructured.Unstructured) string {
 // apiReads is how often lifecycle has read from the API server, but for its watches and their lists.
 func (v *view) apiReads() (sum float64) {
 	v.b.Helper()
-	request, err := http.NewRequestWithContext(v.b.Context(), http.MethodGet, "http://"+v.site.Mesh.Admin(mesh.Lifecycle)+"/metrics", nil)
-	v.must(err)
-	answer, err := http.DefaultClient.Do(request)
-	v.must(err)
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	v.must(err)
-	for line := range strings.Lines(string(text)) {
-		if series, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && strings.Contains(series, "kube_client_requests_total{") && strings.Contains(series, `"calls"`) && strings.Contains(series, `"GET"`) {
-			n, err := strconv.ParseFloat(value, 64)
-			v.must(err)
-			sum += n
+	for series, value := range series(v.b, v.site.Mesh.Admin(mesh.Lifecycle), "portcullis_kube_client_requests_total") {
+		if strings.Contains(series, `"calls"`) && strings.Contains(series, `"GET"`) {
+			sum += value
 		}
 	}
 	return sum

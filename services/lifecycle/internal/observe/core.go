@@ -76,8 +76,9 @@ type pod struct {
 type entry struct {
 	id    string
 	boxes []*box
-	// told is the last state; nil when there was none yet. It is never changed, since callers share it.
+	// told is the last state, that of the object with the uid of; nil when there was none yet. It is never changed, since callers share it.
 	told *computev1.DriverSandbox
+	of   string
 	// hidden says that callers may have missed told.
 	hidden bool
 }
@@ -160,11 +161,15 @@ func (c *core) refresh(id string) {
 	if !c.complete() { // without the Pods a sandbox that runs would look broken
 		return
 	}
-	now := c.render(&e.boxes[0].value)
-	if e.told != nil && !e.hidden && equal(e.told, now) {
+	b := e.boxes[0]
+	now := c.render(&b.value)
+	switch {
+	case e.told != nil && e.of != b.uid: // what was told of is gone; that another object has its id is no reason to keep it
+		c.broadcast(func(to *caller) { to.deleted(id) })
+	case e.told != nil && !e.hidden && equal(e.told, now):
 		return
 	}
-	e.told, e.hidden = now, false
+	e.told, e.of, e.hidden = now, b.uid, false
 	c.broadcast(func(to *caller) { to.changed(id) })
 }
 

@@ -127,14 +127,12 @@ func (c *core) keepSkipped(k kind, there map[string]struct{}) {
 	}
 }
 
-// ambiguous are the ids that more than one object has, in order.
-func (c *core) ambiguous() []string {
-	var all []string
-	for id, e := range c.ids {
+// ambiguous counts the ids that more than one object has.
+func (c *core) ambiguous() (n int) {
+	for _, e := range c.ids {
 		if len(e.boxes) > 1 {
-			all = append(all, id)
+			n++
 		}
 	}
-	slices.Sort(all)
-	return all
+	return n
 }

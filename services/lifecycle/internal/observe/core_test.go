@@ -49,7 +49,17 @@ func TestMessages(t *testing.T) {
 		},
 		"two of one id, both go": {
 			before: []Change[snapshot.Sandbox]{put(boxItem("u1", "a", 5, 5))},
-			after:  []Change[snapshot.Sandbox]{put(boxItem("u2", "a", 6, 6)), dropped[snapshot.Sandbox]("u1", 7), dropped[snapshot.Sandbox]("u2", 8)}, want: []string{"-a"},
+			after:  []Change[snapshot.Sandbox]{put(boxItem("u2", "a", 6, 6)), dropped[snapshot.Sandbox]("u1", 7), dropped[snapshot.Sandbox]("u2", 8)}, want: []string{"-a", "-a"},
+		},
+		"two of one id, the one that was told goes": {
+			before: []Change[snapshot.Sandbox]{put(boxItem("u1", "a", 5, 5))},
+			after:  []Change[snapshot.Sandbox]{put(boxItem("u2", "a", 6, 6)), dropped[snapshot.Sandbox]("u1", 7), put(boxItem("u2", "a", 8, 8))}, want: []string{"-a", "a=8"},
+		},
+		"two of one id, the other cannot be read": {
+			before: []Change[snapshot.Sandbox]{put(boxItem("u1", "a", 5, 5)), put(boxItem("u2", "a", 6, 6))},
+			after: []Change[snapshot.Sandbox]{
+				put(Item[snapshot.Sandbox]{UID: "u2", Version: 7, Problem: snapshot.ErrMalformed}), dropped[snapshot.Sandbox]("u1", 8), put(boxItem("u2", "a", 9, 9)),
+			}, want: []string{"-a", "a=9"},
 		},
 		"W19: cannot be read, and again": {
 			before: []Change[snapshot.Sandbox]{put(boxItem("u1", "a", 5, 5))},

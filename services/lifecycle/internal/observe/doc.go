@@ -24,7 +24,14 @@
 //
 // # Two sandboxes with one id
 //
-// There is no choice between them: List and Get refuse, and the stream is silent about the id until one is left.
+// In operator mode whoever may create Sandboxes in a listed namespace can make one with the id of another's. Nothing in the objects
+// proves which is the gateway's: labels and annotations are whatever their author wrote, and which is older says nothing after a restore.
+// So there is no choice between them, and nobody else's sandbox may suffer from it: Get refuses the id, List leaves it out, and the stream
+// is silent about it until one is left. Leaving out is no absence: a gateway drops a sandbox only when it is not in the list and Get says
+// NOT_FOUND (contract 2.9), and Get says it only when a live look finds no object with the id.
+//
+// When the one that the callers were told of goes, that is a deletion, told before anything about the other: a sandbox is its object's
+// uid, and not whatever bears its id.
 //
 // # Absence
 //

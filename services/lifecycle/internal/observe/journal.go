@@ -113,7 +113,7 @@ func (j *journal) Collect(out chan<- prometheus.Metric) {
 			gauge(descPassed, n, k.String(), reason)
 		}
 	}
-	gauge(descDouble, len(c.ambiguous()))
+	gauge(descDouble, c.ambiguous())
 	total(descUnknown, c.counts.unmapped)
 	total(descSent, c.counts.snapshots, "sandbox")
 	total(descSent, c.counts.deletions, "deleted")

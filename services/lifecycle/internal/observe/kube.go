@@ -8,8 +8,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/snapshot"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
@@ -62,34 +65,76 @@ func (k *Kube) sandboxes(client dynamic.Interface, v sandboxapi.Version) dynamic
 	return client.Resource(v.GroupVersionResource()).Namespace(k.namespace)
 }
 
-// mostFound is how many objects with one id are read; two are as bad as more.
-const mostFound = 16
+const (
+	// foundPerPage is how many objects with one id are read at once, and mostPages how often more are asked for. There is one, unless
+	// somebody copies: then copies elsewhere must not hide it, and neither may they keep a call for ever.
+	foundPerPage = 16
+	mostPages    = 64
+)
 
-// Find fulfils Finder. That there is none is proven by the answer to a consistent list, and never by a resource that is not served.
+// Find fulfils Finder. That there is none is proven by the answer to a consistent list, and never by a resource that is not served. Objects
+// with the id in places where this gateway has none (snapshot.Placed) are left out: they are neither the sandbox nor a second one.
 func (k *Kube) Find(ctx context.Context, sandboxID string) ([]sandboxapi.Object, error) {
 	selector, err := workspace.SelectSandbox(k.scheme.GatewayID, sandboxID)
 	if err != nil {
 		return nil, fmt.Errorf("look for a sandbox: %w", err)
 	}
 	for _, v := range sandboxapi.Versions() {
-		list, err := k.sandboxes(k.calls.Dynamic, v).List(ctx, metav1.ListOptions{LabelSelector: selector.String(), Limit: mostFound})
+		found, err := k.find(ctx, k.sandboxes(k.calls.Dynamic, v), v, selector)
 		switch {
 		case apierrors.IsNotFound(err):
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("look for the sandbox %s: list sandboxes: %w", sandboxID, err)
-		}
-		found := make([]sandboxapi.Object, 0, len(list.Items))
-		for i := range list.Items {
-			o, err := sandboxapi.ObjectFrom(&list.Items[i])
-			if err != nil {
-				return nil, fmt.Errorf("look for the sandbox %s: %w: %w", sandboxID, ErrUnreadable, err)
-			}
-			found = append(found, o)
+			return found, fmt.Errorf("look for the sandbox %s: %w", sandboxID, err)
 		}
 		return found, nil
 	}
 	return nil, fmt.Errorf("look for the sandbox %s: %w", sandboxID, ErrNotServed)
+}
+
+// find reads all pages of one version.
+func (k *Kube) find(ctx context.Context, from dynamic.ResourceInterface, v sandboxapi.Version, selector labels.Selector) ([]sandboxapi.Object, error) {
+	var found []sandboxapi.Object
+	var unreadable error
+	options := metav1.ListOptions{LabelSelector: selector.String(), Limit: foundPerPage}
+	for range mostPages {
+		list, err := from.List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("list sandboxes: %w", err)
+		}
+		for i := range list.Items {
+			u := &list.Items[i]
+			if !selector.Matches(labels.Set(u.GetLabels())) { // a server that took no notice of the selector proves nothing
+				return nil, fmt.Errorf("%w: the Sandbox %s/%s was not asked for", ErrUnreadable, u.GetNamespace(), u.GetName())
+			}
+			if snapshot.Placed(u.GetNamespace(), u.GetLabels(), u.GetAnnotations(), k.scheme) != nil {
+				continue
+			}
+			o, err := sandboxapi.ObjectFrom(u)
+			if err != nil {
+				unreadable = fmt.Errorf("%w: %w", ErrUnreadable, err)
+				if o, err = bare(u, v); err != nil {
+					return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+				}
+			}
+			found = append(found, o)
+		}
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			return found, unreadable
+		}
+		if len(list.Items) == 0 {
+			return nil, errors.New("list sandboxes: a page is empty, and the API server says that more follow")
+		}
+	}
+	return nil, fmt.Errorf("list sandboxes: more than %d objects have the id: somebody makes copies; delete them", foundPerPage*mostPages)
+}
+
+// bare is an object of which only the metadata can be read.
+func bare(u *unstructured.Unstructured, v sandboxapi.Version) (sandboxapi.Object, error) {
+	meta, err := sandboxapi.FromMetadata(&metav1.ObjectMeta{
+		Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), Labels: u.GetLabels(), Annotations: u.GetAnnotations(), DeletionTimestamp: u.GetDeletionTimestamp(),
+	})
+	return sandboxapi.Object{Sandbox: meta, Version: v, Generation: u.GetGeneration(), ResourceVersion: u.GetResourceVersion()}, err
 }
 
 // ended makes of a request's error what a follower must know. What was asked for from a version that is of no use needs a list, and so

@@ -77,6 +77,7 @@ func (s *kubeSandboxes) read(o runtime.Object) (Item[snapshot.Sandbox], error) {
 	if !ok {
 		return item, fmt.Errorf("%w: a %T for a Sandbox", errMalformed, o)
 	}
+	lighten(u)
 	box, err := sandboxapi.ObjectFrom(u)
 	if err != nil {
 		item.Problem = fmt.Errorf("%w: %w", snapshot.ErrMalformed, err)
@@ -84,4 +85,19 @@ func (s *kubeSandboxes) read(o runtime.Object) (Item[snapshot.Sandbox], error) {
 	}
 	item.Value, item.Problem = snapshot.Read(&box, s.kube.scheme)
 	return item, nil
+}
+
+// lighten takes out of an object what is not kept of it and costs most to read: who wrote which field, and of the Pod's template all but
+// what it runs as.
+func lighten(u *unstructured.Unstructured) {
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	delete(metadata, "managedFields")
+	spec, _ := u.Object["spec"].(map[string]any)
+	template, _ := spec["podTemplate"].(map[string]any)
+	pod, _ := template["spec"].(map[string]any)
+	for field := range pod {
+		if field != "securityContext" {
+			delete(pod, field)
+		}
+	}
 }

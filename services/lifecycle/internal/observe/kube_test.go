@@ -260,6 +260,76 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestFindLeavesCopiesOut: what bears the labels of a sandbox somewhere else is neither it nor a second one, and does not hide it. What is
+// in its place and cannot be read is never absent.
+func TestFindLeavesCopiesOut(t *testing.T) {
+	const beta = sandboxapi.V1beta1
+	box := func(uid, namespace, workspaceLabel string) map[string]any {
+		b := rawBox(beta, uid, "a", "5")
+		meta := b["metadata"].(map[string]any)
+		meta["namespace"], meta["labels"].(map[string]any)[workspace.LabelSandboxWorkspace] = namespace, workspaceLabel
+		return b
+	}
+	own, copied := box("u1", "team", "team"), box("u9", "restored", "team")
+	odd := box("u2", "team", "team")
+	odd["spec"] = map[string]any{"podTemplate": "none"}
+	oddCopy := box("u8", "restored", "team")
+	oddCopy["spec"] = odd["spec"]
+	edited := box("u3", "team", "elsewhere")
+	edited["metadata"].(map[string]any)["annotations"] = map[string]any{workspace.AnnotationSandboxWorkspace: "team"}
+	nameless := box("", "team", "team")
+	page := func(next string, items ...any) map[string]any {
+		return list(beta.APIVersion(), "SandboxList", "9", next, items...)
+	}
+	for name, c := range map[string]struct {
+		pages []map[string]any
+		want  []string
+		err   error
+		fails bool
+	}{
+		"a copy beside it":              {[]map[string]any{page("", copied, own)}, []string{"u1"}, nil, false},
+		"a copy alone":                  {[]map[string]any{page("", copied)}, nil, nil, false},
+		"a copy that cannot be read":    {[]map[string]any{page("", oddCopy, own)}, []string{"u1"}, nil, false},
+		"copies that fill a page":       {[]map[string]any{page("more", copied, copied), page("", own)}, []string{"u1"}, nil, false},
+		"two in their places":           {[]map[string]any{page("", own, box("u4", "other", "other"))}, []string{"u1", "u4"}, nil, false},
+		"one label was edited":          {[]map[string]any{page("", edited)}, []string{"u3"}, nil, false},
+		"it cannot be read":             {[]map[string]any{page("", odd)}, []string{"u2"}, ErrUnreadable, true},
+		"one of two cannot be read":     {[]map[string]any{page("", odd, own)}, []string{"u2", "u1"}, ErrUnreadable, true},
+		"it has no uid":                 {[]map[string]any{page("", nameless)}, nil, ErrUnreadable, true},
+		"more follow an empty page":     {[]map[string]any{page("more"), page("")}, nil, nil, true},
+		"copies without end":            {[]map[string]any{page("more", copied), page("more", copied)}, nil, nil, true},
+		"a page fails behind the copy":  {[]map[string]any{page("more", copied), nil}, nil, nil, true},
+		"an object of another selector": {[]map[string]any{page("", rawBox(beta, "u1", "b", "5"))}, nil, ErrUnreadable, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kube, api := serve(t, driverconf.ModeOperator)
+			at := path(beta, false)
+			for i, p := range c.pages {
+				key := at
+				if i > 0 {
+					key += "?continue"
+				}
+				if p == nil {
+					api.put(key, http.StatusInternalServerError, failure(500, metav1.StatusReasonInternalError))
+					continue
+				}
+				api.put(key, 200, p)
+			}
+			found, err := kube.Find(t.Context(), "a")
+			var got []string
+			for i := range found {
+				got = append(got, found[i].UID)
+				if found[i].Namespace != "team" && found[i].Namespace != "other" || found[i].Name == "" || found[i].Version != beta || found[i].ResourceVersion != "5" {
+					t.Errorf("%+v", found[i])
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" || (err != nil) != c.fails || c.err != nil && !errors.Is(err, c.err) || errors.Is(err, ErrAbsent) {
+				t.Errorf("%v, %s", err, diff)
+			}
+		})
+	}
+}
+
 func TestNewKubeRefuses(t *testing.T) {
 	if _, err := NewKube(scheme, kubeclient.Client{}, kubeclient.Client{}); err == nil {
 		t.Error("no clients are accepted")

@@ -3,7 +3,6 @@ package observe
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
@@ -89,16 +88,14 @@ func (o *Observer) deliver(ctx context.Context, to *caller, send func(*computev1
 	}
 }
 
-// List gives all sandboxes, in the order of their ids, without asking the cluster. The error is ErrStale or ErrAmbiguous; there is
-// never a list that lacks a sandbox, other than those that cannot be read. What it gives is shared and must not be changed.
+// List gives all sandboxes, in the order of their ids, without asking the cluster. The error is ErrStale. It lacks only those whose
+// object cannot be read or whose id is of more than one object, and of these Get never says that they are absent. What it gives is
+// shared and must not be changed.
 func (o *Observer) List() ([]*computev1.DriverSandbox, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err := o.core.stale(time.Now(), o.cfg.MaxAge.Std()); err != nil {
 		return nil, err
-	}
-	if ids := o.core.ambiguous(); len(ids) > 0 {
-		return nil, fmt.Errorf("%w: %s", ErrAmbiguous, strings.Join(ids[:min(len(ids), 8)], ", "))
 	}
 	all := make([]*computev1.DriverSandbox, 0, len(o.core.ids))
 	for _, id := range o.core.sorted() {

@@ -69,10 +69,10 @@ type world struct {
 	pods    *resource[snapshot.Pod]
 	events  *resource[progress.Event]
 
-	// known is what the core was told of Sandboxes, kept by the plainest rules: uid to item. vanished counts, by id, how often the
-	// last of its objects went that had been told of.
+	// known is what the core was told of Sandboxes, kept by the plainest rules: uid to item. vanished counts, by id, how often an
+	// object went that had been told of, known at the latest when another is told of.
 	known    map[string]Item[snapshot.Sandbox]
-	shown    map[string]bool
+	shown    map[string]string // the uid that was told of, by id
 	vanished map[string]int
 
 	listeners []*listener
@@ -84,7 +84,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
 		t: t, random: rand.New(rand.NewPCG(seed, 3)), core: listedCore(t), version: 1,
 		boxes: newResource[snapshot.Sandbox](), pods: newResource[snapshot.Pod](), events: newResource[progress.Event](),
-		known: map[string]Item[snapshot.Sandbox]{}, shown: map[string]bool{}, vanished: map[string]int{}, stats: map[string]int{},
+		known: map[string]Item[snapshot.Sandbox]{}, shown: map[string]string{}, vanished: map[string]int{}, stats: map[string]int{},
 	}
 	for range 2 {
 		w.join(false)
@@ -193,7 +193,7 @@ func deliver[T any](w *world, r *resource[T], change func(Change[T]), learn func
 	change(ch)
 }
 
-// learn keeps known, and says which ids have lost their last object.
+// learn keeps known, and counts what went.
 func (w *world) learn(ch Change[snapshot.Sandbox]) {
 	switch former, had := w.known[ch.UID]; {
 	case ch.Form == Dropped && had:
@@ -209,7 +209,7 @@ func (w *world) learn(ch Change[snapshot.Sandbox]) {
 	w.show()
 }
 
-// show notes which ids were told of: those with one object that can be read.
+// show notes what was told of: of each id with one object that can be read, that one.
 func (w *world) show() {
 	objects := map[string][]Item[snapshot.Sandbox]{}
 	for _, i := range w.known {
@@ -217,7 +217,11 @@ func (w *world) show() {
 	}
 	for id, all := range objects {
 		if len(all) == 1 && all[0].Problem == nil {
-			w.shown[id] = true
+			if former := w.shown[id]; former != "" && former != all[0].UID {
+				w.vanished[id]++
+				w.stats["replaced"]++
+			}
+			w.shown[id] = all[0].UID
 		}
 	}
 }
@@ -228,7 +232,7 @@ func (w *world) count(id string) {
 			return
 		}
 	}
-	if w.shown[id] {
+	if w.shown[id] != "" {
 		w.vanished[id]++
 		delete(w.shown, id)
 	}
@@ -262,7 +266,7 @@ func (w *world) relist() {
 		// In the middle of a list an id may have one object for a moment.
 		for id, e := range w.core.ids {
 			if e.told != nil {
-				w.shown[id] = true
+				w.shown[id] = e.of
 			}
 		}
 		w.show()
@@ -432,7 +436,7 @@ func TestAnyHistory(t *testing.T) {
 			stats[name] += n
 		}
 	}
-	for _, name := range []string{"again", "relists", "refused", "deletions"} {
+	for _, name := range []string{"again", "relists", "refused", "deletions", "replaced"} {
 		if stats[name] < 20 {
 			t.Errorf("%s happened only %d times: %v", name, stats[name], stats)
 		}

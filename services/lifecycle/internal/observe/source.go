@@ -65,7 +65,8 @@ type Sources struct {
 
 // Finder looks for a sandbox live.
 type Finder interface {
-	// Find gives all Sandbox objects of the gateway with the id, from a consistent read; none is a proven absence.
+	// Find gives all Sandbox objects of the gateway with the id, from a consistent read; none is a proven absence. With ErrUnreadable it
+	// may give them too, all of them, as far as their metadata say.
 	Find(ctx context.Context, sandboxID string) ([]sandboxapi.Object, error)
 }
 
