@@ -153,7 +153,7 @@ func ownership(c companion.Comparison) plan.Ownership {
 func (r *round) serviceOf(found *corev1.Service, box companion.Sandbox) plan.Service {
 	s := plan.Service{UID: string(found.UID), Deleting: found.DeletionTimestamp != nil}
 	if wanted, err := r.renderer.Service(box); err == nil {
-		c := companion.CompareService(found, wanted)
+		c := r.service.of(&found.ObjectMeta, box, func() companion.Comparison { return companion.CompareService(found, wanted) })
 		s.Ownership, s.Detail = ownership(c), c.Difference
 	} else {
 		s.Ownership, s.Detail = r.owned(&found.ObjectMeta), err.Error()
@@ -167,7 +167,7 @@ func (r *round) serviceOf(found *corev1.Service, box companion.Sandbox) plan.Ser
 func (r *round) supervisorOf(found *corev1.Pod, box companion.Sandbox) plan.Pod {
 	p := podOf(found)
 	if wanted, err := r.renderer.SupervisorPod(box); err == nil {
-		c := companion.CompareSupervisor(found, wanted)
+		c := r.supervisor.of(&found.ObjectMeta, box, func() companion.Comparison { return companion.CompareSupervisor(found, wanted) })
 		p.Ownership, p.Detail = ownership(c), cmp.Or(c.Difference, p.Detail)
 	} else {
 		p.Ownership, p.Detail = r.owned(&found.ObjectMeta), err.Error()

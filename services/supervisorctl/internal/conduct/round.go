@@ -38,6 +38,8 @@ type round struct {
 	made    map[string]string
 	unheard map[string]bool
 	blocked time.Time
+	// service and supervisor are how the two compared last.
+	service, supervisor comparison
 	// failures are the pauses after what failed, and moves those after a write that rests on what is no longer so.
 	failures, moves backoff.BackOff
 }
