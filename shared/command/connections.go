@@ -3,8 +3,6 @@ package command
 import (
 	"context"
 
-	"google.golang.org/grpc"
-
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
@@ -53,7 +51,7 @@ func (p *Parts[S]) ConnectKubernetes(cfg kubeclient.Config) (*kubeclient.Clients
 
 // ServeMesh joins the mesh and adds a server there for the callers that policy permits.
 // The health service is added for every member of the mesh, and must not be in policy.
-func (p *Parts[S]) ServeMesh(ctx context.Context, own ServerConfig, cfg meshrpc.Config, policy meshrpc.Policy, register func(*grpc.Server)) error {
+func (p *Parts[S]) ServeMesh(ctx context.Context, own ServerConfig, cfg meshrpc.Config, policy meshrpc.Policy, register func(meshrpc.Registrar)) error {
 	mesh, err := meshrpc.New(cfg, meshrpc.Deps{
 		Daemon:         p.name,
 		Log:            telemetry.Component(p.Log, meshrpc.Section),
@@ -69,7 +67,7 @@ func (p *Parts[S]) ServeMesh(ctx context.Context, own ServerConfig, cfg meshrpc.
 	}
 	policy[meshrpc.HealthService] = everyone
 	log := telemetry.Component(p.Log, "grpc")
-	server, err := mesh.NewServer(policy, func(s *grpc.Server) {
+	server, err := mesh.NewServer(policy, func(s meshrpc.Registrar) {
 		register(s)
 		daemon.RegisterHealth(s, p.Checks)
 	}, daemon.ServerOptions(log, p.Checks)...)

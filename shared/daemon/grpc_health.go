@@ -13,7 +13,11 @@ import (
 //
 // The state is that of the last round of checks.Run; before the first it is
 // NOT_SERVING. Watch streams end with the stop if server has ServerOptions.
-func RegisterHealth(server *grpc.Server, checks *Checks) {
+func RegisterHealth(server interface {
+	grpc.ServiceRegistrar
+	GetServiceInfo() map[string]grpc.ServiceInfo
+}, checks *Checks,
+) {
 	state := health.NewServer() // says SERVING until onReady below
 	names := []string{""}
 	for name := range server.GetServiceInfo() {

@@ -75,7 +75,7 @@ func (m *Mesh) newClient(to Target, extra []grpc.DialOption) (*grpc.ClientConn, 
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
 			MinConnectTimeout: m.cfg.HandshakeTimeout.Std(),
 		}),
-		grpc.WithStatsHandler(m.tracing(otelgrpc.NewClientHandler)),
+		grpc.WithStatsHandler(tracing(m.deps.TracerProvider, otelgrpc.NewClientHandler)),
 		grpc.WithChainUnaryInterceptor(m.outermost(to.Daemon), again.unary),
 		grpc.WithChainStreamInterceptor(failFast),
 	)

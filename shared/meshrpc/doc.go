@@ -2,7 +2,8 @@
 //
 // The invariant: a handler runs only for a caller that has proven to be a daemon of
 // the mesh and that the policy names for this very method; a client speaks only to the
-// daemon it meant. Whatever is missing, unknown or ambiguous refuses.
+// daemon it meant. Whatever is missing, unknown or ambiguous refuses; a request that is
+// no message of its method is refused by its field, as the caller's fault.
 //
 // # Who is who
 //
@@ -20,7 +21,7 @@
 // and uses a changed set for new connections after it has been judged as strictly as
 // at the start; an unusable set is reported and leaves the last good one in place.
 // Connections end after MaxConnectionAge, so that a replaced authority goes out of
-// use. TLS sessions are never resumed. Give [GRPCLog] to grpclog in every main: grpc's
+// use; with [EndlessStreams], when their last stream has ended. TLS sessions are never resumed. Give [GRPCLog] to grpclog in every main: grpc's
 // file provider can print keys.
 //
 // # Plaintext

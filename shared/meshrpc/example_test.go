@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -32,7 +31,7 @@ func Example() {
 		}
 		server, err := mesh.NewServer(
 			meshrpc.Policy{meshrpc.HealthService: {permitted}},
-			func(s *grpc.Server) { grpc_health_v1.RegisterHealthServer(s, health.NewServer()) })
+			func(s meshrpc.Registrar) { grpc_health_v1.RegisterHealthServer(s, health.NewServer()) })
 		if err != nil {
 			fmt.Println(err)
 			return

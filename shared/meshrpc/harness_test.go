@@ -152,8 +152,9 @@ func (m *member) refusals(end string, cause Cause) float64 {
 // service answers the calls of the test service and counts them.
 type service struct {
 	grpc_testing.UnimplementedTestServiceServer
-	calls atomic.Int64
-	empty func(context.Context) error
+	calls  atomic.Int64
+	empty  func(context.Context) error
+	output func(grpc.ServerStreamingServer[grpc_testing.StreamingOutputCallResponse]) error
 }
 
 func (s *service) EmptyCall(ctx context.Context, in *grpc_testing.Empty) (*grpc_testing.Empty, error) {
@@ -171,6 +172,9 @@ func (s *service) UnaryCall(context.Context, *grpc_testing.SimpleRequest) (*grpc
 
 func (s *service) StreamingOutputCall(_ *grpc_testing.StreamingOutputCallRequest, stream grpc.ServerStreamingServer[grpc_testing.StreamingOutputCallResponse]) error {
 	s.calls.Add(1)
+	if s.output != nil {
+		return s.output(stream)
+	}
 	return stream.Send(&grpc_testing.StreamingOutputCallResponse{})
 }
 
@@ -182,7 +186,7 @@ func (m *member) serve(t *testing.T, policy Policy, s *service) string {
 	t.Helper()
 	listener, err := m.Listen(context.Background(), "127.0.0.1:0")
 	must(t, err)
-	server, err := m.NewServer(policy, func(r *grpc.Server) { grpc_testing.RegisterTestServiceServer(r, s) })
+	server, err := m.NewServer(policy, func(r Registrar) { grpc_testing.RegisterTestServiceServer(r, s) })
 	must(t, err)
 	return serveOn(t, server, listener)
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
@@ -176,7 +177,7 @@ func TestExtraOptionsDoNotOverride(t *testing.T) {
 		seen = append(seen, CallerFromContext(ctx).String()+" "+status.Code(err).String())
 		return response, err
 	}
-	server, err := m.NewServer(onlyLifecycle(), func(r *grpc.Server) { grpc_testing.RegisterTestServiceServer(r, &service{}) },
+	server, err := m.NewServer(onlyLifecycle(), func(r Registrar) { grpc_testing.RegisterTestServiceServer(r, &service{}) },
 		grpc.Creds(credentials.NewTLS(insecureTLS(nil, ca.Issue(t, "tokenauth").TLS(t)))),
 		grpc.MaxRecvMsgSize(1<<30), grpc.ChainUnaryInterceptor(outer))
 	must(t, err)
@@ -195,5 +196,82 @@ func TestExtraOptionsDoNotOverride(t *testing.T) {
 	}
 	if len(seen) != 1 || seen[0] != "nswatch PermissionDenied" {
 		t.Errorf("the outer interceptor saw %q", seen)
+	}
+}
+
+// aging is a server whose connections are old at once, and whose streams tell what the test tells them.
+func aging(t *testing.T, tell <-chan struct{}, extra ...grpc.ServerOption) (*grpc.ClientConn, chan string) {
+	t.Helper()
+	ca := meshtest.NewCA(t)
+	m := join(t, configFor(meshtest.NewFiles(t, ca, "tokenauth")), "tokenauth")
+	// Below what Validate lets by.
+	m.cfg.MaxConnectionAge, m.cfg.MaxCallDuration = driverconf.Duration(50*time.Millisecond), driverconf.Duration(10*time.Millisecond)
+	from := make(chan string, 1)
+	s := &service{
+		empty: func(ctx context.Context) error {
+			p, _ := peer.FromContext(ctx)
+			select {
+			case from <- p.Addr.String():
+			case <-ctx.Done(): // nobody waits for the answer of a call that was cut off
+			}
+			return nil
+		},
+		output: func(stream grpc.ServerStreamingServer[grpc_testing.StreamingOutputCallResponse]) error {
+			for {
+				select {
+				case <-tell:
+				case <-stream.Context().Done():
+					return stream.Context().Err()
+				}
+				if err := stream.Send(new(grpc_testing.StreamingOutputCallResponse)); err != nil {
+					return err
+				}
+			}
+		},
+	}
+	server, err := m.NewServer(onlyLifecycle(), func(r Registrar) { grpc_testing.RegisterTestServiceServer(r, s) }, extra...)
+	must(t, err)
+	listener, err := m.Listen(context.Background(), "127.0.0.1:0")
+	must(t, err)
+	address := serveOn(t, server, listener)
+	return stranger(t, address, credentials.NewTLS(insecureTLS(nil, ca.Issue(t, "lifecycle").TLS(t)))), from
+}
+
+// outlive makes calls until they have come over three more connections, so that the first is past its age and its grace.
+func outlive(t *testing.T, conn *grpc.ClientConn, from chan string) {
+	t.Helper()
+	seen := map[string]bool{}
+	eventually(t, "the fourth connection", func() bool {
+		if _, err := grpc_testing.NewTestServiceClient(conn).EmptyCall(testContext(t), new(grpc_testing.Empty)); err == nil {
+			seen[<-from] = true
+		}
+		return len(seen) == 4
+	})
+}
+
+// A stream of a server with EndlessStreams goes on over the age of its connection, while new calls come over new ones.
+func TestEndlessStreams(t *testing.T) {
+	for name, endless := range map[string]bool{"with": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			tell, extra := make(chan struct{}), []grpc.ServerOption(nil)
+			if endless {
+				extra = append(extra, EndlessStreams())
+			}
+			conn, from := aging(t, tell, extra...)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			stream, err := grpc_testing.NewTestServiceClient(conn).StreamingOutputCall(ctx, new(grpc_testing.StreamingOutputCallRequest))
+			must(t, err)
+			outlive(t, conn, from)
+			if endless {
+				tell <- struct{}{}
+			}
+			switch _, err := stream.Recv(); {
+			case endless && err != nil:
+				t.Errorf("the stream ended with %v", err)
+			case !endless && status.Code(err) != codes.Unavailable:
+				t.Errorf("the stream went on, or ended with %v", err)
+			}
+		})
 	}
 }

@@ -3,11 +3,13 @@ package meshrpc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -19,6 +21,7 @@ import (
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
 
 // maxHeaderBytes bounds the metadata of a call. gRPC's own default is 16 MiB.
@@ -27,15 +30,16 @@ const maxHeaderBytes = 64 << 10
 // NewServer returns a gRPC server that serves members of the mesh as policy says. It
 // serves nothing yet. register adds the services; they and the policy must match:
 // a method without an entry and an entry without a method are errors, also for health
-// and reflection. Serve it on a listener of Listen.
+// and reflection. It refuses malformed requests, see RefuseMalformed. Serve it on a listener of Listen.
 //
 // extra comes first in the order of options: interceptors there run outside the
 // authorization, for logging and panic recovery. What this package sets, extra cannot
 // override.
 //
-// Every unary call ends at the latest after MaxCallDuration. A refused caller gets the
+// Every unary call ends at the latest after MaxCallDuration, and a stream that long
+// after MaxConnectionAge; see EndlessStreams. A refused caller gets the
 // verdict in the details of the error, see package verdict.
-func (m *Mesh) NewServer(policy Policy, register func(*grpc.Server), extra ...grpc.ServerOption) (*grpc.Server, error) {
+func (m *Mesh) NewServer(policy Policy, register func(Registrar), extra ...grpc.ServerOption) (*grpc.Server, error) {
 	server, err := m.newServer(policy, register, extra)
 	if err != nil {
 		return nil, fmt.Errorf("make the mesh server of %s: %w", m.deps.Daemon, err)
@@ -43,7 +47,7 @@ func (m *Mesh) NewServer(policy Policy, register func(*grpc.Server), extra ...gr
 	return server, nil
 }
 
-func (m *Mesh) newServer(policy Policy, register func(*grpc.Server), extra []grpc.ServerOption) (*grpc.Server, error) {
+func (m *Mesh) newServer(policy Policy, register func(Registrar), extra []grpc.ServerOption) (*grpc.Server, error) {
 	if err := policy.validate(); err != nil {
 		return nil, err
 	}
@@ -53,6 +57,10 @@ func (m *Mesh) newServer(policy Policy, register func(*grpc.Server), extra []grp
 		return nil, err
 	}
 	gate := &gate{policy: policy, limit: m.cfg.MaxCallDuration.Std(), log: m.log, metrics: m.metrics}
+	grace := m.cfg.MaxCallDuration.Std()
+	if slices.ContainsFunc(extra, isEndless) {
+		grace = 0 // to grpc: without end
+	}
 	counting := &serverStats{metrics: m.metrics, methods: map[string]bool{}, callers: policy.names()}
 	options := append(append([]grpc.ServerOption{}, extra...),
 		grpc.Creds(creds),
@@ -62,12 +70,13 @@ func (m *Mesh) newServer(policy Policy, register func(*grpc.Server), extra []grp
 		grpc.ConnectionTimeout(m.cfg.HandshakeTimeout.Std()),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: m.cfg.KeepaliveTime.Std(), Timeout: m.cfg.KeepaliveTimeout.Std(),
-			MaxConnectionAge: m.cfg.MaxConnectionAge.Std(), MaxConnectionAgeGrace: m.cfg.MaxCallDuration.Std(),
+			MaxConnectionAge: m.cfg.MaxConnectionAge.Std(), MaxConnectionAgeGrace: grace,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: m.cfg.KeepaliveTime.Std() / 2, PermitWithoutStream: true,
 		}),
-		grpc.StatsHandler(m.tracing(otelgrpc.NewServerHandler)),
+		KeepMalformed(),
+		Tracing(m.deps.TracerProvider),
 		grpc.StatsHandler(counting),
 		grpc.ChainUnaryInterceptor(gate.unary),
 		grpc.ChainStreamInterceptor(gate.stream),
@@ -79,7 +88,7 @@ func (m *Mesh) newServer(policy Policy, register func(*grpc.Server), extra []grp
 		}),
 	)
 	server := grpc.NewServer(options...)
-	register(server)
+	register(RefuseMalformed(server, verdict.Decision.Err))
 	offered := server.GetServiceInfo()
 	if err := policy.matches(offered); err != nil {
 		return nil, err
@@ -99,11 +108,35 @@ func (m *Mesh) serverCredentials() (credentials.TransportCredentials, error) {
 	return m.serverTLS()
 }
 
+// EndlessStreams lets a server's streams run for as long as both ends want: a connection
+// that has reached MaxConnectionAge takes no new calls, and ends with the last one that it
+// has. Without it streams are cut off. Unary calls end after MaxCallDuration as ever, and
+// so do the connections that have no others; but a certificate that was replaced, or
+// taken from its daemon, stays in use for as long as a stream of its connection does.
+//
+// It is an option of NewServer, and means nothing elsewhere. Use it where a stream that
+// is cut off loses something.
+func EndlessStreams() grpc.ServerOption { return endlessStreams{} }
+
+type endlessStreams struct{ grpc.EmptyServerOption }
+
+func isEndless(o grpc.ServerOption) bool {
+	_, ok := o.(endlessStreams)
+	return ok
+}
+
+// Tracing gives each call a span in its caller's trace, so that what the handler calls is
+// in that trace too. Mesh servers have it; it is for servers beside them. A provider that
+// records nothing passes the caller's context on as it is.
+func Tracing(provider trace.TracerProvider) grpc.ServerOption {
+	return grpc.StatsHandler(tracing(provider, otelgrpc.NewServerHandler))
+}
+
 // tracing leaves OpenTelemetry's globals alone and carries no baggage, which any
 // caller could fill.
-func (m *Mesh) tracing(handler func(...otelgrpc.Option) stats.Handler) stats.Handler {
+func tracing(provider trace.TracerProvider, handler func(...otelgrpc.Option) stats.Handler) stats.Handler {
 	return handler(
-		otelgrpc.WithTracerProvider(m.deps.TracerProvider),
+		otelgrpc.WithTracerProvider(provider),
 		otelgrpc.WithPropagators(propagation.TraceContext{}),
 		otelgrpc.WithMeterProvider(metricnoop.NewMeterProvider()),
 	)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -126,7 +125,7 @@ func TestGateWithoutAHandshake(t *testing.T) {
 func TestHealthIsUnderThePolicy(t *testing.T) {
 	ca := meshtest.NewCA(t)
 	m := join(t, configFor(meshtest.NewFiles(t, ca, "tokenauth")), "tokenauth")
-	register := func(r *grpc.Server) {
+	register := func(r Registrar) {
 		grpc_testing.RegisterTestServiceServer(r, &service{})
 		grpc_health_v1.RegisterHealthServer(r, health.NewServer())
 	}
@@ -156,7 +155,7 @@ func TestHealthIsUnderThePolicy(t *testing.T) {
 
 func TestNewServerChecksThePolicy(t *testing.T) {
 	m := join(t, plaintextConfig(), "tokenauth")
-	register := func(r *grpc.Server) { grpc_testing.RegisterTestServiceServer(r, &service{}) }
+	register := func(r Registrar) { grpc_testing.RegisterTestServiceServer(r, &service{}) }
 	for name, c := range map[string]struct {
 		policy Policy
 		want   string

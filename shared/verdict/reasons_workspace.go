@@ -18,7 +18,7 @@ const (
 	WorkspaceUnreadable Reason = "workspace_unreadable"
 	// WorkspaceSCCPending: the OpenShift allocator has not done its part in time.
 	WorkspaceSCCPending Reason = "workspace_scc_pending"
-	// WorkspaceSCCPrevented: the namespace's annotations keep the OpenShift allocator from doing its part.
+	// WorkspaceSCCPrevented: the namespace lacks OpenShift annotations, and does not come by them.
 	WorkspaceSCCPrevented Reason = "workspace_scc_prevented"
 )
 
@@ -61,7 +61,7 @@ var workspaceSpecs = [...]Spec{
 	},
 	{
 		Reason: WorkspaceSCCPrevented, Outcome: Denied, Code: codes.FailedPrecondition,
-		Doc:     "The namespace has a uid range and no SELinux label, so the OpenShift allocator passes it over: delete it and let it be made again (contract 9.3).",
-		Message: "the workspace's namespace has a uid range without an SELinux label",
+		Doc:     "The namespace lacks OpenShift annotations that its sandboxes take their identity from, and does not come by them: with openshift_scc = \"allocate\" the SELinux label beside its uid range, with \"copy\" the ranges of the source namespace (contract 9.3).",
+		Message: "the workspace's namespace lacks OpenShift annotations; delete the workspace and let it be made again",
 	},
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,24 +82,40 @@ func (w *World) wish(name string) gateway.Wish {
 	return gateway.Wish{Workspace: w.team, Name: name, Spec: &computev1.DriverSandboxSpec{LogLevel: "info", Command: []string{"/" + workloadProgram, "sleep"}}}
 }
 
-// usable waits until the workspace may be used, refused until it may not; both return what the last answer was.
+// usable waits until the workspace may be used.
 func (w *World) usable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, shortWait)
 	defer cancel()
 	return eventually(ctx, func() error { return w.gateway.EnsureWorkspace(ctx, w.team) })
 }
 
-func (w *World) refused(ctx context.Context) (answer error, err error) {
+// refused waits until the workspace may not be used any more, with this code and for this reason: no other error is the refusal that is to be
+// shown. It returns lifecycle's explanation.
+func (w *World) refused(ctx context.Context, code codes.Code, reason string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortWait)
 	defer cancel()
-	err = eventually(ctx, func() error {
-		answer = w.gateway.EnsureWorkspace(ctx, w.team)
-		if answer == nil {
-			return errors.New("the workspace may still be used")
-		}
-		return nil
+	before := 0
+	err := eventually(ctx, func() error {
+		before = w.refusals(mesh.Lifecycle, "refused")
+		return answeredWith(w.gateway.EnsureWorkspace(ctx, w.team), code)
 	})
-	return answer, err
+	if err != nil {
+		return "", err
+	}
+	entry, err := w.explained(ctx, mesh.Lifecycle, "refused", before, reason)
+	return fmt.Sprint(entry["error"]), err
+}
+
+// answeredWith is nil for an answer with one of the codes.
+func answeredWith(answer error, wanted ...codes.Code) error {
+	switch code := status.Code(answer); {
+	case slices.Contains(wanted, code):
+		return nil
+	case answer == nil:
+		return fmt.Errorf("it is done, and the answer was to be %v", wanted)
+	default:
+		return fmt.Errorf("the answer is %s, and was to be %v: %w", code, wanted, answer)
+	}
 }
 
 // allow is the first act.
@@ -129,26 +146,34 @@ func (w *World) refuseCreate(ctx context.Context, name, reason string) (string, 
 		return "", fmt.Errorf("sandbox %s was made, as %s", name, made.ID)
 	}
 	// The first is EnsureWorkspace's, when the workspace is new to the gateway; the second CreateSandbox's.
-	if code := status.Code(err); code != codes.PermissionDenied && code != codes.FailedPrecondition {
-		return "", fmt.Errorf("it was refused, but with %s: %w", code, err)
+	if err := answeredWith(err, codes.PermissionDenied, codes.FailedPrecondition); err != nil {
+		return "", err
 	}
 	entry, err2 := w.explained(ctx, mesh.Lifecycle, "refused", before, reason)
 	if err2 != nil {
 		return "", errors.Join(err2, err)
 	}
-	if _, err := w.gateway.Find(w.team, name); status.Code(err) != codes.NotFound {
-		return "", fmt.Errorf("the gateway has a row of it: %w", err)
+	if err := w.nothingOf(ctx, name); err != nil {
+		return "", err
 	}
-	objects, err3 := w.dynamic.Resource(sandboxes).Namespace(w.team).List(ctx, metav1.ListOptions{})
-	if err3 != nil {
-		return "", fmt.Errorf("list Sandboxes: %w", err3)
+	return fmt.Sprintf("gateway: %s: %s\nlifecycle: %v", status.Code(err), status.Convert(err).Message(), entry["error"]), nil
+}
+
+// nothingOf demands that a sandbox that was refused left neither a row nor a Sandbox.
+func (w *World) nothingOf(ctx context.Context, name string) error {
+	if _, err := w.gateway.Find(w.team, name); status.Code(err) != codes.NotFound {
+		return fmt.Errorf("the gateway has a row of %s: %w", name, err)
+	}
+	objects, err := w.dynamic.Resource(sandboxes).Namespace(w.team).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list Sandboxes: %w", err)
 	}
 	for _, one := range objects.Items {
 		if strings.Contains(one.GetName(), name) {
-			return "", fmt.Errorf("the Sandbox %s was made", one.GetName())
+			return fmt.Errorf("the Sandbox %s was made", one.GetName())
 		}
 	}
-	return fmt.Sprintf("gateway: %s: %s\nlifecycle: %v", status.Code(err), status.Convert(err).Message(), entry["error"]), nil
+	return nil
 }
 
 // refusals counts a daemon's lines about refusals.

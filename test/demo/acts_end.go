@@ -88,7 +88,7 @@ func (w *World) leave(ctx context.Context, t *Timeline) error {
 			return "Kubernetes' garbage collector has seen that its Sandbox is gone", w.awaitNone(ctx, kindClaims)
 		}},
 		{"gateway, daemons and NATS stop when asked", func(ctx context.Context) (string, error) {
-			return "each with exit code 0", w.stopProcesses(ctx)
+			return "each with exit code 0; the last nswatch waited for a successor, and then withdrew the list", w.stopProcesses(ctx)
 		}},
 		{"what was made in the cluster is deleted", func(ctx context.Context) (string, error) {
 			ctx, cancel := context.WithTimeout(ctx, longWait)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/portcullis-mesh/portcullis/test/gateway"
@@ -21,7 +22,7 @@ func (w *World) forbid(ctx context.Context, t *Timeline) error {
 	}
 	t.Note("the platform team takes the label away", "")
 	err := t.Check("from the label to the first no", func() (string, error) {
-		_, err := w.refused(ctx)
+		_, err := w.refused(ctx, codes.PermissionDenied, "not_listed")
 		return "asked through the gateway", err
 	})
 	if err != nil {
@@ -123,7 +124,12 @@ func (w *World) stop(ctx context.Context) (string, error) {
 	if err := w.gateway.Stop(ctx, w.box); err != nil {
 		return "", err
 	}
-	return "no Pod and no Secret of it is left", w.awaitNone(ctx, kindPods, kindSecrets)
+	if err := w.awaitNone(ctx, kindPods, kindSecrets); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, shortWait)
+	defer cancel()
+	return "no Pod and no Secret of it is left", w.caughtUp(ctx, phase.Stopped)
 }
 
 // delete asks for it, and waits until nothing is there any more but what is not the driver's to delete.
@@ -173,18 +179,12 @@ func (w *World) takeOver(ctx context.Context, t *Timeline) error {
 	w.mesh.Kill(mesh.Nswatch)
 	killed := time.Now()
 	t.Note(fmt.Sprintf("kill -9 %d", pid), "the leader")
-	before := w.refusals(mesh.Lifecycle, "refused")
 	err = t.Check("the gate closes", func() (string, error) {
-		_, err := w.refused(ctx)
+		explanation, err := w.refused(ctx, codes.Unavailable, "stale")
 		if err != nil {
 			return "", err
 		}
-		after := time.Since(killed)
-		entry, err := w.explained(ctx, mesh.Lifecycle, "refused", before, "stale")
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("%s after the kill; max_staleness is %s here, 15 s by default\nlifecycle: %v", span(after), maxStaleness, entry["error"]), nil
+		return fmt.Sprintf("%s after the kill; max_staleness is %s here, 15 s by default\nlifecycle: %s", span(time.Since(killed)), maxStaleness, explanation), nil
 	})
 	if err != nil {
 		return err
@@ -204,11 +204,23 @@ func (w *World) takeOver(ctx context.Context, t *Timeline) error {
 	return t.Check("the list of the new leader", func() (string, error) { return w.list(ctx, 1) })
 }
 
-// closedCreate demands that a create is refused since nobody knows, which is another answer than no.
+// closedCreate demands that a create is refused since nobody knows, which is another answer than no, and that nothing is made.
 func (w *World) closedCreate(ctx context.Context) (string, error) {
-	made, err := w.gateway.Create(ctx, w.wish("unknown"))
+	const name = "unknown"
+	before := w.refusals(mesh.Lifecycle, "refused")
+	made, err := w.gateway.Create(ctx, w.wish(name))
 	if err == nil {
-		return "", fmt.Errorf("sandbox %s was made", made.ID)
+		return "", fmt.Errorf("sandbox %s was made, as %s", name, made.ID)
+	}
+	// A gateway knows only FAILED_PRECONDITION for a no; the first is of EnsureWorkspace, the second of CreateSandbox.
+	if err := answeredWith(err, codes.Unavailable, codes.Internal); err != nil {
+		return "", err
+	}
+	if _, err := w.explained(ctx, mesh.Lifecycle, "refused", before, "stale"); err != nil {
+		return "", err
+	}
+	if err := w.nothingOf(ctx, name); err != nil {
+		return "", err
 	}
 	return fmt.Sprintf("gateway: %s: %s", status.Code(err), status.Convert(err).Message()), nil
 }

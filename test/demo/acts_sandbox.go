@@ -72,7 +72,7 @@ func (w *World) awaitReady(ctx context.Context, t *Timeline, what string) error 
 		if err != nil {
 			return "", fmt.Errorf("%w\n%s", err, w.pods(context.WithoutCancel(ctx)))
 		}
-		return "runtime identity " + short(s.RuntimeIdentity), nil
+		return "runtime identity " + short(s.RuntimeIdentity), w.caughtUp(ctx, phase.Ready)
 	})
 }
 
@@ -104,6 +104,8 @@ func (w *World) exchanged(ctx context.Context, events *gateway.Subscription) (st
 // narrate tells what the gateway sees of the sandbox, until what it returns is called.
 func (w *World) narrate(t *Timeline) (quiet func()) {
 	events := w.gateway.Subscribe()
+	now, _ := w.gateway.Get(w.box) // or there is none yet
+	w.narrated.Store(&now.Phase)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -116,6 +118,9 @@ func (w *World) narrate(t *Timeline) (quiet func()) {
 			if what, detail := told(e); what != "" {
 				t.Note(what, detail)
 			}
+			if e.Kind == gateway.PhaseChanged && e.Name == boxName {
+				w.narrated.Store(&e.To)
+			}
 		}
 	}()
 	return func() {
@@ -123,6 +128,16 @@ func (w *World) narrate(t *Timeline) (quiet func()) {
 		<-done
 		events.Close()
 	}
+}
+
+// caughtUp waits until the narration has told that the sandbox is in the phase, so that what follows from that is told behind it.
+func (w *World) caughtUp(ctx context.Context, wanted phase.Phase) error {
+	return eventually(ctx, func() error {
+		if last := *w.narrated.Load(); last != wanted {
+			return fmt.Errorf("the gateway has told of %s, not of %s", last, wanted)
+		}
+		return nil
+	})
 }
 
 // told is an event for people; empty for one that says nothing to them.

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -29,8 +28,9 @@ func Play(ctx context.Context, t *Timeline, acts []Act) error {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
-		if already := new(shown); !errors.As(err, &already) {
+		if !Told(err) {
 			t.add(Moment{Kind: Broken, What: act.Title, Detail: err.Error()})
+			err = &shown{err}
 		}
 		return fmt.Errorf("step %d, %s: %w", i+1, act.Title, err)
 	}

@@ -1,8 +1,12 @@
 package demo
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/portcullis-mesh/portcullis/test/gateway"
 )
@@ -31,6 +35,27 @@ func TestTable(t *testing.T) {
 		seen, err := table(targets, tc.said, tc.open)
 		if (err == nil) != (tc.want != "") || err == nil && !strings.Contains(seen, tc.want) {
 			t.Errorf("%s: %q, %v", name, seen, err)
+		}
+	}
+}
+
+// TestAnsweredWith: no other error, and no success, passes for the refusal that is to be shown.
+func TestAnsweredWith(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		answer error
+		wanted []codes.Code
+		is     bool
+	}{
+		"the code":              {status.Error(codes.PermissionDenied, "no"), []codes.Code{codes.PermissionDenied}, true},
+		"one of two":            {status.Error(codes.Internal, "no"), []codes.Code{codes.Unavailable, codes.Internal}, true},
+		"it is done":            {nil, []codes.Code{codes.PermissionDenied}, false},
+		"a daemon that is away": {status.Error(codes.Unavailable, "connection refused"), []codes.Code{codes.PermissionDenied}, false},
+		"a no for a not known":  {status.Error(codes.PermissionDenied, "no"), []codes.Code{codes.Unavailable, codes.Internal}, false},
+		"no status":             {errors.New("broken"), []codes.Code{codes.Unavailable, codes.Internal}, false},
+	} {
+		if err := answeredWith(tc.answer, tc.wanted...); (err == nil) != tc.is {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -218,6 +219,9 @@ func (t *Timeline) Check(what string, do func() (seen string, err error)) error 
 type shown struct{ error }
 
 func (s *shown) Unwrap() error { return s.error }
+
+// Told reports whether an error is on a timeline already, so that it need not be told again in full.
+func Told(err error) bool { return errors.As(err, new(*shown)) }
 
 // End sums up.
 func (t *Timeline) End(how string) {

@@ -119,6 +119,9 @@ func TestPlay(t *testing.T) {
 			if (err != nil) != (tc.broken > 0) || err != nil && (!errors.Is(err, wrong) || !strings.Contains(err.Error(), "step 2, act 2")) {
 				t.Errorf("%v", err)
 			}
+			if demo.Told(err) != (tc.broken > 0) {
+				t.Errorf("told on the timeline %t", demo.Told(err))
+			}
 			if played != tc.played || line.Broken() != tc.broken {
 				t.Errorf("played %s, broken %d", played, line.Broken())
 			}

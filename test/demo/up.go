@@ -45,7 +45,8 @@ func (w *World) Guide(socket string) string {
 		"kubectl label namespace "+w.team+" "+key+"="+value+"     # and again")...)
 	lines = []string{"export GATEWAY=" + socket}
 	for _, words := range []string{
-		"list", "create " + w.team + " another", "exec " + w.box + " -- /" + workloadProgram + " echo hello", "stop " + w.box, "start " + w.box, "events",
+		"list", "create " + w.team + " another -- /" + workloadProgram + " sleep", "exec " + w.box + " -- /" + workloadProgram + " echo hello",
+		"stop " + w.box, "start " + w.box, "delete " + w.box, "events",
 	} {
 		operation, rest, _ := strings.Cut(words, " ")
 		lines = append(lines, strings.TrimRight("go run ./test/gateway/cmd/gateway "+operation+" --control $GATEWAY "+rest, " "))

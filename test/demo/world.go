@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/portcullis-mesh/portcullis/test/gateway"
+	"github.com/portcullis-mesh/portcullis/test/gateway/phase"
 	"github.com/portcullis-mesh/portcullis/test/gateway/record"
 	"github.com/portcullis-mesh/portcullis/test/gateway/settings"
 	"github.com/portcullis-mesh/portcullis/test/mesh"
@@ -63,7 +65,8 @@ type World struct {
 	undone  bool                          // whether something may be in the cluster
 
 	// During the story.
-	box string // the sandbox's id
+	box      string // the sandbox's id
+	narrated atomic.Pointer[phase.Phase]
 }
 
 // Build makes a World and tells the timeline what it does. What it made when it fails is removed by Close, which must be called.

@@ -39,7 +39,7 @@ type Config struct {
 // Timing is every timer of contract 2.12. A field that is not positive gets its default.
 type Timing struct {
 	ConnectRetry    time.Duration // between two tries to reach the driver
-	ConnectDeadline time.Duration // until Run gives up
+	ConnectDeadline time.Duration // until Run gives up to reach the driver and to shake hands
 	Recovery        time.Duration // of the GetSandbox behind a failed call
 	WatchReopen     time.Duration // after a watch ended
 	Sweep           time.Duration // between two sweeps

@@ -32,7 +32,8 @@ type Config struct {
 	Policy driverconf.AdmissionPolicy
 	// Version is the gateway's, as it introduces itself; empty is "reference".
 	Version string
-	// Retry and Patience bound the dialling: every Retry until Patience has passed (contract 2.12: 250 ms, 30 s).
+	// Retry and Patience bound dialling and handshake: every Retry until Patience has passed (contract 2.1, 2.12: 250 ms, 30 s). Something
+	// that takes the connection and does not answer is given up then too.
 	Retry, Patience time.Duration
 	Clock           clock.Clock
 	// Options are added to the connection's, for example a test's interceptors.
@@ -48,7 +49,7 @@ type Driver struct {
 	capabilities *computev1.GetCapabilitiesResponse
 }
 
-// Connect dials, shakes hands and judges. ctx bounds it beside Config.Patience.
+// Connect dials, shakes hands and judges, all of it within Config.Patience. ctx bounds it too.
 func Connect(ctx context.Context, c Config) (*Driver, error) {
 	if c.Prefix == "" {
 		c.Prefix = contract.OpenShell
@@ -56,6 +57,8 @@ func Connect(ctx context.Context, c Config) (*Driver, error) {
 	if c.Version == "" {
 		c.Version = "reference"
 	}
+	ctx, cancel := clock.Limit(ctx, c.Clock, c.Patience)
+	defer cancel()
 	if err := reach(ctx, c); err != nil {
 		return nil, err
 	}
@@ -82,8 +85,6 @@ func Connect(ctx context.Context, c Config) (*Driver, error) {
 
 // reach waits until something that may be the driver answers on the socket (contract 2.1).
 func reach(ctx context.Context, c Config) error {
-	ctx, cancel := clock.Limit(ctx, c.Clock, c.Patience)
-	defer cancel()
 	for {
 		conn, err := udsock.Dial(ctx, c.Socket)
 		if err == nil {
@@ -101,6 +102,9 @@ func (d *Driver) ask(ctx context.Context, opts ...grpc.CallOption) (*computev1.G
 
 func (d *Driver) handshake(ctx context.Context) error {
 	answer, err := d.ask(ctx, grpc.WaitForReady(true))
+	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return fmt.Errorf("it did not answer within %s: %w", d.config.Patience, err)
+	}
 	if err != nil {
 		return err
 	}

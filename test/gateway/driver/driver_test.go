@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -15,6 +17,7 @@ import (
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 	extensionv1 "github.com/portcullis-mesh/portcullis/proto/openshell/extension/v1"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/udsock"
 	"github.com/portcullis-mesh/portcullis/test/gateway/clock"
 	"github.com/portcullis-mesh/portcullis/test/gateway/driver"
 	"github.com/portcullis-mesh/portcullis/test/gateway/scripted"
@@ -191,6 +194,62 @@ func TestDialling(t *testing.T) {
 	late.Advance(250 * time.Millisecond)
 	if err := <-found; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSilence: what takes the connection and never answers is given up after the same 30 s, or as long as it was told.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	silent := func(t *testing.T) string {
+		listener, err := udsock.Listen(t.Context(), filepath.Join(t.TempDir(), "d", "driver.sock"), udsock.Options{Log: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = listener.Close() })
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				defer func() { _ = conn.Close() }()
+			}
+		}()
+		return listener.Addr().String()
+	}
+	held := func(t *testing.T) string {
+		s := scripted.Start(t)
+		_, step := scripted.Hold(nil)
+		s.Script("GetCapabilities", step)
+		return s.Socket()
+	}
+	for name, raise := range map[string]func(*testing.T) string{"no connection": silent, "no answer": held} {
+		for _, patience := range []time.Duration{time.Second, 30 * time.Second} {
+			t.Run(name+" for "+patience.String(), func(t *testing.T) {
+				t.Parallel()
+				manual := clock.NewManual(time.Unix(0, 0))
+				c := config(raise(t))
+				c.Clock, c.Patience = manual, patience
+				result := make(chan error, 1)
+				go func() {
+					_, err := driver.Connect(limit(t), c)
+					result <- err
+				}()
+				if err := manual.AwaitTimer(limit(t), patience); err != nil {
+					t.Fatal(err)
+				}
+				manual.Advance(patience - 1)
+				select {
+				case err := <-result:
+					t.Fatalf("gave up early: %v", err)
+				default:
+				}
+				manual.Advance(1)
+				if err := <-result; err == nil || !strings.Contains(err.Error(), "within "+patience.String()) {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 

@@ -75,7 +75,7 @@ func wireRelay(ctx context.Context, p *command.Parts[*RelaySettings]) error {
 	if err != nil {
 		return err
 	}
-	passing, err := relay.New(conn, target)
+	passing, err := relay.New(conn, target, p.Tracing.Provider())
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"net"
 
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/driver"
@@ -111,6 +112,7 @@ const (
 
 func validate(cfg *driverconf.Config, own *Settings, report driverconf.Report) {
 	validateSocket(cfg, report)
+	validateRelays(own, report)
 	template.Validate(&cfg.Kubernetes, func(key, problem string) { report("openshell.drivers.kubernetes."+key, problem) })
 	if cfg.Kubernetes.WorkspaceMode != driverconf.ModeOperator {
 		return
@@ -121,6 +123,22 @@ func validate(cfg *driverconf.Config, own *Settings, report driverconf.Report) {
 	if own.Allowlist.PublicKeysFile == "" {
 		report("portcullis.allowlist.public_keys_file", "is empty; name the file with the public keys that the allowlist may be signed with", keyMode)
 	}
+}
+
+// validateRelays demands that a call takes as long over a relay as over the socket: the mesh ends calls of its own accord.
+func validateRelays(own *Settings, report driverconf.Report) {
+	if own.Own.RelayListenAddress == "" {
+		return
+	}
+	longest := own.Mesh.MaxCallDuration
+	demand := func(key string, timeout driverconf.Duration) {
+		if timeout > longest {
+			report("portcullis.lifecycle."+key, fmt.Sprintf("is %s, and calls that come over a relay are ended after max_call_duration, %s: raise that to it, or lower this",
+				timeout, longest), "portcullis.mesh.max_call_duration", "portcullis.lifecycle.relay_listen_address")
+		}
+	}
+	demand("create_timeout", own.Own.CreateTimeout)
+	demand("stop_timeout", own.Own.StopTimeout)
 }
 
 // validateSocket demands the socket, which only this daemon serves, and the text rules of its path (contract 2.2).

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/driver"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/inventory"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/observe"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/relay"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/request"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/template"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/workspaces"
@@ -27,10 +29,11 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
-// Bounds of one connection. The gateway is one client with many calls; policies and images are small.
+// Bounds of one connection. The gateway is one client with many calls; policies and images are small. Answers have relay.MaxAnswerBytes.
 const (
 	maxMessageBytes = 8 << 20
 	maxStreams      = 1024
@@ -192,16 +195,19 @@ func methodsOf(service *grpc.ServiceDesc) []string {
 	return names
 }
 
-func register(p *command.Parts[*Settings], served computev1.ComputeDriverServer) func(grpc.ServiceRegistrar) error {
+func register(p *command.Parts[*Settings], served computev1.ComputeDriverServer) func(meshrpc.Registrar) error {
 	how := []contract.Option{contract.WithPrefixes(contract.Prefixes()...)}
 	if p.Settings.Own.AllowLegacyGateway {
 		how = append(how, contract.WithLegacyGateways())
 	}
-	return func(to grpc.ServiceRegistrar) error { return contract.Register(to, served, how...) }
+	return func(to meshrpc.Registrar) error {
+		return contract.Register(meshrpc.RefuseMalformed(to, verdict.Decision.SafeErr), served, how...)
+	}
 }
 
 func newServer(p *command.Parts[*Settings], served computev1.ComputeDriverServer) (*grpc.Server, error) {
-	server := grpc.NewServer(append(daemon.ServerOptions(telemetry.Component(p.Log, "grpc"), p.Checks), socketOptions()...)...)
+	options := append(daemon.ServerOptions(telemetry.Component(p.Log, "grpc"), p.Checks), socketOptions()...)
+	server := grpc.NewServer(append(options, grpc.MaxSendMsgSize(relay.MaxAnswerBytes), meshrpc.Tracing(p.Tracing.Provider()), meshrpc.KeepMalformed())...)
 	if err := register(p, served)(server); err != nil {
 		return nil, err
 	}
@@ -225,10 +231,10 @@ func serveRelays(ctx context.Context, p *command.Parts[*Settings], mesh *meshrpc
 	}
 	log := telemetry.Component(p.Log, "relays")
 	var failed error
-	server, err := mesh.NewServer(policy, func(s *grpc.Server) {
+	server, err := mesh.NewServer(policy, func(s meshrpc.Registrar) {
 		failed = register(p, served)(s)
 		daemon.RegisterHealth(s, p.Checks)
-	}, daemon.ServerOptions(log, p.Checks)...)
+	}, relayServerOptions(log, p.Checks)...)
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
@@ -241,4 +247,10 @@ func serveRelays(ctx context.Context, p *command.Parts[*Settings], mesh *meshrpc
 		return daemon.ServeGRPC(ctx, server, listener, p.Drain(), log)
 	})
 	return nil
+}
+
+// relayServerOptions make what relays are served like what the socket serves. A watch that is cut off would lose what is deleted until
+// the gateway has opened another.
+func relayServerOptions(log zerolog.Logger, checks *daemon.Checks) []grpc.ServerOption {
+	return append(daemon.ServerOptions(log, checks), grpc.MaxSendMsgSize(relay.MaxAnswerBytes), meshrpc.EndlessStreams())
 }

@@ -7,12 +7,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/apistatus"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
@@ -23,10 +25,15 @@ import (
 var (
 	// ErrExists: another Sandbox has the name, and nothing was made.
 	ErrExists = errors.New("another sandbox has the name")
-	// ErrRefused: the API server refuses the object for what it says, and nothing was made.
+	// ErrRefused: the API server refuses the object for what it says, and nothing was made. What it said is in the error too, for
+	// apistatus.Told.
 	ErrRefused = errors.New("the cluster refuses it")
+	// ErrTerminating: the namespace is being deleted, and nothing was made.
+	ErrTerminating = errors.New("its namespace is being deleted")
 	// ErrUnsettled: it is not known whether the object was made.
 	ErrUnsettled = errors.New("it is not known whether it was made")
+	// ErrChanged: somebody has written to the object since it was read, or another has its name, and nothing was done.
+	ErrChanged = errors.New("it was written to meanwhile")
 	// ErrNotServed: the API server serves no known version of the Sandbox resource.
 	ErrNotServed = errors.New("no known version of the Sandbox resource is served: install the Agent Sandbox definitions")
 )
@@ -34,6 +41,7 @@ var (
 // Cluster is one API server. Safe for concurrent use. Make it with New.
 type Cluster struct {
 	client    kubeclient.Client
+	scheme    workspace.Scheme
 	namespace string // all that is looked at in shared mode; empty is every namespace
 	ours      labels.Selector
 	now       func() time.Time
@@ -53,7 +61,7 @@ func New(scheme workspace.Scheme, client kubeclient.Client) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	c := &Cluster{client: client, ours: ours, now: time.Now}
+	c := &Cluster{client: client, scheme: scheme, ours: ours, now: time.Now}
 	if scheme.Mode == driverconf.ModeShared {
 		c.namespace = scheme.Namespace
 	}
@@ -65,10 +73,12 @@ type Made struct {
 	Namespace, Name string
 	UID             types.UID
 	Version         sandboxapi.Version
+	// ResourceVersion is of when it was made or found.
+	ResourceVersion string
 }
 
 // Create makes a Sandbox. render renders it for a version of the resource; its generation annotation must be one that no other
-// object has. The errors are ErrExists, ErrRefused, ErrUnsettled and ErrNotServed, and that of render unchanged; any other says
+// object has. The errors are ErrExists, ErrRefused, ErrTerminating, ErrUnsettled and ErrNotServed, and that of render unchanged; any other says
 // that nothing was made for a reason that may pass.
 func (c *Cluster) Create(ctx context.Context, render func(sandboxapi.Version) (*unstructured.Unstructured, error)) (Made, error) {
 	for _, version := range c.versions() {
@@ -93,6 +103,7 @@ func (c *Cluster) create(ctx context.Context, version sandboxapi.Version, object
 	of := c.client.Dynamic.Resource(version.GroupVersionResource()).Namespace(object.GetNamespace())
 	what := fmt.Sprintf("make Sandbox %s/%s", object.GetNamespace(), object.GetName())
 	done, err := of.Create(ctx, object, metav1.CreateOptions{})
+	err = apistatus.Quiet(err) // it may quote the object
 	var status *apierrors.StatusError
 	switch {
 	case err == nil:
@@ -103,10 +114,12 @@ func (c *Cluster) create(ctx context.Context, version sandboxapi.Version, object
 		return c.perhapsOurs(ctx, version, object, fmt.Errorf("%s: %w", what, ErrExists))
 	case errors.Is(err, kubeclient.ErrThrottled): // it was not sent
 		return Made{}, fmt.Errorf("%s: %w", what, err)
-	case errors.As(err, &status) && status.ErrStatus.Code < 500 && !apierrors.IsTooManyRequests(err) && !apierrors.IsTimeout(err):
-		return Made{}, fmt.Errorf("%s: %w: %w", what, ErrRefused, err)
-	case apierrors.IsTooManyRequests(err):
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return Made{}, fmt.Errorf("%s: %w: %w", what, ErrTerminating, err)
+	case apierrors.IsTooManyRequests(err), apierrors.IsUnauthorized(err), apierrors.IsConflict(err): // nobody has judged it
 		return Made{}, fmt.Errorf("%s: %w", what, err)
+	case errors.As(err, &status) && status.ErrStatus.Code < 500 && !apierrors.IsTimeout(err):
+		return Made{}, fmt.Errorf("%s: %w: %w", what, ErrRefused, err)
 	default:
 		return c.perhapsOurs(ctx, version, object, fmt.Errorf("%s: %w: %w", what, ErrUnsettled, err))
 	}
@@ -137,7 +150,7 @@ func (c *Cluster) perhapsOurs(ctx context.Context, version sandboxapi.Version, w
 }
 
 func madeOf(version sandboxapi.Version, u *unstructured.Unstructured) Made {
-	return Made{Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), Version: version}
+	return Made{Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), Version: version, ResourceVersion: u.GetResourceVersion()}
 }
 
 // unserved reports whether a 404 is about the resource and not about a namespace.

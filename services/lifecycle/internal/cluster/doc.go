@@ -7,7 +7,8 @@
 //   - A delete names the uid. Success means that the object with that uid is gone or going, never that another one is: a conflict
 //     is looked into and not taken for absence (contract 7.12 "[O]").
 //   - A create whose answer has not been given is marked by a label. What died before it took the label away is deleted by
-//     whoever finds it long after, see Abandoned.
+//     whoever finds it long after, see Abandoned, and only as it was found: whoever wrote to it meanwhile may have taken the label off.
+//   - Labels are whatever their author wrote. What is found by them alone is acted on only in a place where this gateway has sandboxes.
 //   - Only the API server's own word that there is no such object is absence.
 //
 // Callers: package driver; its reaper for abandoned creates.

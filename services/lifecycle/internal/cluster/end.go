@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/snapshot"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
@@ -70,7 +71,7 @@ func (c *Cluster) Answered(ctx context.Context, made Made) error {
 }
 
 // Abandoned finds the Sandboxes of this gateway that are marked as being created for longer than age, by the API server's clock
-// as far as now agrees with it.
+// as far as now agrees with it. It asks for a consistent list: an older one may show a mark that is off by now.
 func (c *Cluster) Abandoned(ctx context.Context, age time.Duration) ([]Made, error) {
 	marked, err := labels.NewRequirement(workspace.LabelCreate, selection.Equals, []string{workspace.CreatePending})
 	if err != nil {
@@ -79,7 +80,7 @@ func (c *Cluster) Abandoned(ctx context.Context, age time.Duration) ([]Made, err
 	selector := c.ours.Add(*marked)
 	for _, version := range c.versions() {
 		list, err := c.client.Metadata.Resource(version.GroupVersionResource()).Namespace(c.namespace).
-			List(ctx, metav1.ListOptions{LabelSelector: selector.String(), ResourceVersion: "0"})
+			List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
 		if apierrors.IsNotFound(err) && unserved(err) {
 			continue
 		}
@@ -89,13 +90,34 @@ func (c *Cluster) Abandoned(ctx context.Context, age time.Duration) ([]Made, err
 		var found []Made
 		for i := range list.Items {
 			item := &list.Items[i]
+			if item.Labels[workspace.LabelCreate] != workspace.CreatePending || snapshot.Placed(item.Namespace, item.Labels, item.Annotations, c.scheme) != nil {
+				continue // a copy of one somewhere else is not ours
+			}
 			if item.DeletionTimestamp == nil && c.now().Sub(item.CreationTimestamp.Time) > age {
-				found = append(found, Made{Namespace: item.Namespace, Name: item.Name, UID: item.UID, Version: version})
+				found = append(found, Made{Namespace: item.Namespace, Name: item.Name, UID: item.UID, Version: version, ResourceVersion: item.ResourceVersion})
 			}
 		}
 		return found, nil
 	}
 	return nil, ErrNotServed
+}
+
+// Reap deletes what Abandoned found, if it is still as it was found, the mark with it (contract 7.13). Nil says that it is gone or going;
+// ErrChanged that it has to be looked at anew.
+func (c *Cluster) Reap(ctx context.Context, found Made) error {
+	if found.UID == "" || found.ResourceVersion == "" {
+		return fmt.Errorf("delete Sandbox %s/%s: its uid or its resource version is not known, and without them it may be another", found.Namespace, found.Name)
+	}
+	err := c.client.Dynamic.Resource(found.Version.GroupVersionResource()).Namespace(found.Namespace).
+		Delete(ctx, found.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion}})
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("delete Sandbox %s/%s: %w: %w", found.Namespace, found.Name, ErrChanged, err)
+	default:
+		return fmt.Errorf("delete Sandbox %s/%s: %w", found.Namespace, found.Name, err)
+	}
 }
 
 // PodGone waits until no Pod of the name belongs to the Sandbox with the uid owner. False says that it was still there when the time was up, or that nobody
@@ -123,33 +145,4 @@ func ownedBy(pod *corev1.Pod, owner types.UID) bool {
 		}
 	}
 	return false
-}
-
-// Leftover is what is left of a Sandbox that is gone.
-type Leftover struct {
-	Namespace string
-	// Sandbox is the name that the Sandbox object had.
-	Sandbox string
-}
-
-// Leftovers finds supervisor Pods of a sandbox, by its id, in all namespaces that this gateway's sandboxes can be in. They say
-// where the sandbox was.
-func (c *Cluster) Leftovers(ctx context.Context, gatewayID, sandboxID string) ([]Leftover, error) {
-	selector := labels.Set{
-		workspace.LabelSandboxID: sandboxID, workspace.LabelGatewayID: gatewayID, workspace.LabelManagedBy: workspace.ManagedByOpenShell,
-	}.AsSelector()
-	list, err := c.client.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(c.namespace).
-		List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
-	if err != nil {
-		return nil, fmt.Errorf("list what is left of sandbox %s: %w", sandboxID, err)
-	}
-	var found []Leftover
-	for i := range list.Items {
-		owner, err := sandboxapi.OwnerOf(list.Items[i].OwnerReferences)
-		if err != nil {
-			continue // of no Sandbox: not ours to judge
-		}
-		found = append(found, Leftover{Namespace: list.Items[i].Namespace, Sandbox: owner.Name})
-	}
-	return found, nil
 }

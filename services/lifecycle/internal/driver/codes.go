@@ -69,6 +69,7 @@ func decisionOf(err error, step string) verdict.Decision {
 	}{
 		{observe.ErrAbsent, verdict.SandboxAbsent},
 		{observe.ErrAmbiguous, verdict.SandboxAmbiguous},
+		{observe.ErrUnreadable, verdict.SandboxUnreadable},
 		{observe.ErrNotServed, verdict.SandboxUnserved},
 		{observe.ErrBehind, verdict.WatchBehind},
 		{observe.ErrStale, verdict.ViewNotCurrent},
@@ -77,6 +78,7 @@ func decisionOf(err error, step string) verdict.Decision {
 		{cluster.ErrNotServed, verdict.SandboxUnserved},
 		{cluster.ErrUnsettled, verdict.SandboxUnsettled},
 		{cluster.ErrRefused, verdict.SandboxRefused},
+		{cluster.ErrTerminating, verdict.WorkspaceTerminating},
 		{context.Canceled, verdict.CallEnded},
 		{context.DeadlineExceeded, verdict.CallEnded},
 	} {
@@ -88,15 +90,30 @@ func decisionOf(err error, step string) verdict.Decision {
 }
 
 // remote makes a verdict of another daemon's answer. One without a verdict did not come from its handler.
-func remote(err error, unreachable verdict.Reason, step string) error {
+func remote(ctx context.Context, err error, unreachable verdict.Reason, step string) error {
 	if decision, ok := verdict.FromError(err); ok {
 		return &refusal{decision: decision}
 	}
-	switch s := status.Convert(err); s.Code() {
-	case codes.Canceled, codes.DeadlineExceeded:
+	s := status.Convert(err)
+	if ctx.Err() != nil && (s.Code() == codes.Canceled || s.Code() == codes.DeadlineExceeded) {
 		return refuse(verdict.CallEnded, step, "%s", s.Message())
+	}
+	return refuse(unreachable, step, "%s: %s", s.Code(), s.Message())
+}
+
+// notEnded makes of a refusal that says that the call has ended, while it has not, one that says that there was no answer: the parts bound
+// their own requests too.
+func notEnded(ctx context.Context, in call, d verdict.Decision) verdict.Decision {
+	if d.Reason != verdict.CallEnded || ctx.Err() != nil {
+		return d
+	}
+	switch in {
+	case callAuthenticate: // tokenauth's verdict is passed on as it is
+		return d
+	case callEnsureWorkspace, callDeleteWorkspace:
+		return verdict.Refuse(verdict.WorkspaceUnreadable, d.Step, d.Explanation)
 	default:
-		return refuse(unreachable, step, "%s: %s", s.Code(), s.Message())
+		return verdict.Refuse(verdict.SandboxUnsettled, d.Step, d.Explanation)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -66,7 +67,7 @@ func (d *Driver) conclude(ctx context.Context, in call, sandboxID string, err er
 	if err == nil {
 		return nil
 	}
-	decision := decisionOf(err, "driver")
+	decision := notEnded(ctx, in, decisionOf(err, "driver"))
 	code := codeOf(in, decision)
 	if ctx.Err() != nil && decision.Reason == verdict.CallEnded && errors.Is(context.Cause(ctx), context.Canceled) {
 		code = codes.Canceled // nobody is there to hear it
@@ -77,7 +78,7 @@ func (d *Driver) conclude(ctx context.Context, in call, sandboxID string, err er
 		line = d.log.Info()
 	}
 	line.Str(keyCall, string(in)).Str(keySandboxID, bounded(sandboxID)).Str(keyReason, string(decision.Reason)).
-		Str(telemetry.KeyGRPCCode, code.String()).Str(telemetry.KeyError, decision.Explain()).Msg("refused")
+		Str(telemetry.KeyGRPCCode, code.String()).Str(telemetry.KeyError, clipped(decision.Explain())).Msg("refused")
 	return answer(decision, code)
 }
 
@@ -97,8 +98,18 @@ func reasonLabel(d verdict.Decision) string {
 	return "other"
 }
 
-// longestID is how much of an id is logged.
-const longestID = 64
+// longestID is how much of an id is logged, and longestText how much of an explanation, in bytes.
+const (
+	longestID   = 64
+	longestText = 2048
+)
+
+func clipped(text string) string {
+	if len(text) > longestText {
+		text = text[:longestText] + "..."
+	}
+	return strings.ToValidUTF8(text, "")
+}
 
 func bounded(id string) string {
 	if len(id) > longestID {

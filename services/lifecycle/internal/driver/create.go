@@ -6,12 +6,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/apistatus"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/cluster"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/identity"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/inventory"
@@ -41,6 +43,9 @@ func (d *Driver) validate(ctx context.Context, in *computev1.DriverSandbox) erro
 		return err
 	}
 	spec := sandbox.Spec()
+	if err := folded(spec.ID); err != nil {
+		return err
+	}
 	if err := d.offersGPU(ctx, &spec); err != nil {
 		return err
 	}
@@ -82,6 +87,9 @@ func (d *Driver) create(ctx context.Context, in *computev1.DriverSandbox) (strin
 		return "", err
 	}
 	spec := sandbox.Spec()
+	if err := folded(spec.ID); err != nil {
+		return "", err
+	}
 	leave, err := d.gates.enter(ctx, spec.ID)
 	if err != nil {
 		return "", err
@@ -90,28 +98,59 @@ func (d *Driver) create(ctx context.Context, in *computev1.DriverSandbox) (strin
 	if err := d.unused(ctx, spec.ID); err != nil {
 		return "", err
 	}
-	place, run, err := d.prepare(ctx, sandbox, &spec)
+	p, err := d.prepare(ctx, sandbox, &spec)
 	if err != nil {
 		return "", err
 	}
-	made, err := d.make(ctx, sandbox, run, place)
+	made, err := d.make(ctx, sandbox, p.run, p.place)
 	if err != nil {
 		return "", err
 	}
-	text, err := d.provision(ctx, in, &spec, run, made)
+	text, err := d.provision(ctx, in, &spec, p.run, made)
+	if err == nil {
+		err = d.stillAdmitted(ctx, callCreate, p.place, p.admitted)
+	}
 	if err != nil {
-		d.undo(ctx, spec.ID, made, err)
+		d.undo(ctx, left{made: made, id: spec.ID, marked: true}, err)
+		return "", err
+	}
+	done := d.step(callCreate, "answer")
+	err = d.deps.Cluster.Answered(ctx, made)
+	done()
+	if err != nil {
+		err = fmt.Errorf("the sandbox stands, and it could not be recorded that it does: %w", err)
+		d.undo(ctx, left{made: made, id: spec.ID}, err)
 		return "", err
 	}
 	return text, nil
 }
 
+// folded refuses the id of a new sandbox that has capital letters. The companions are named in small ones (contract 4.2), so two ids that
+// differ in nothing else would have the same, and no selector finds the one by the other. Gateways make small ones (contract 2.5).
+func folded(id string) error {
+	if id == strings.ToLower(id) {
+		return nil
+	}
+	return refuseSaying(verdict.RequestInvalid, "sandbox.id", "sandbox.id: must be in lower case: its companions are named so")
+}
+
 // unused refuses an id that a Sandbox has already, under whatever name: the companions of both would be the same.
+//
+// It asks the API server for a consistent list each time, and not the view, however current that is. Nothing else tells the second of two
+// creates from the first when they have one id and two names: the object's name guards against its own repetition only, and the gate
+// against this process only. The list is of a state after the call began, so it has every Sandbox that any replica had made by then. The view has
+// what its watch was told: that counts as current for watch_max_age, and on a watch that is silent, or late, it says nothing about the last
+// seconds. So its "none" is no proof, and its "one" would refuse the create that follows a delete.
+//
+// Two creates that overlap in two replicas find nothing, both. Then two objects have the id, and it is refused until they are deleted: by a
+// delete, where they are in one workspace, and else by a person.
+//
+// The list costs a few milliseconds of the API server, and grows with the Sandboxes it has; docs/performance.md has how much.
 func (d *Driver) unused(ctx context.Context, id string) error {
 	defer d.step(callCreate, "find")()
-	found, err := d.deps.Finder.Find(ctx, id)
+	found, err := d.find(ctx, id)
 	if err != nil {
-		return fmt.Errorf("look for a sandbox with id %s: %w", id, err)
+		return err
 	}
 	if len(found) > 0 {
 		return refuse(verdict.SandboxExists, "sandbox.unused", "Sandbox %s/%s has the id", found[0].Namespace, found[0].Name)
@@ -119,12 +158,17 @@ func (d *Driver) unused(ctx context.Context, id string) error {
 	return nil
 }
 
+// prepared is everything that a sandbox rests on.
+type prepared struct {
+	place    workspaces.Place
+	run      template.Run
+	admitted admitted
+}
+
 // prepare finds out everything that a sandbox rests on. In managed mode it makes the namespace, which stays.
-func (d *Driver) prepare(ctx context.Context, sandbox request.Sandbox, spec *request.Spec) (workspaces.Place, template.Run, error) {
+func (d *Driver) prepare(ctx context.Context, sandbox request.Sandbox, spec *request.Spec) (prepared, error) {
 	defer d.step(callCreate, "prepare")()
-	fail := func(err error) (workspaces.Place, template.Run, error) {
-		return workspaces.Place{}, template.Run{}, err
-	}
+	fail := func(err error) (prepared, error) { return prepared{}, err }
 	place, err := d.deps.Workspaces.Ensure(ctx, spec.Workspace)
 	if err != nil {
 		return fail(err)
@@ -159,7 +203,7 @@ func (d *Driver) prepare(ctx context.Context, sandbox request.Sandbox, spec *req
 			return fail(fmt.Errorf("write down what the sandbox is attached to: %w", err))
 		}
 	}
-	return place, run, nil
+	return prepared{place, run, admitted{spec.Workspace, attached, record}}, nil
 }
 
 func (d *Driver) offersGPU(ctx context.Context, spec *request.Spec) error {
@@ -188,19 +232,6 @@ func (d *Driver) inventory(pod *corev1.PodTemplateSpec, own inventory.Own) ([]in
 	return attached, granted(decision)
 }
 
-// admit looks every attachment up and judges it (contract 11.5).
-func (d *Driver) admit(ctx context.Context, attached []inventory.Attachment, workspace string) (inventory.Record, error) {
-	record := make(inventory.Record, len(attached))
-	for _, a := range attached {
-		uid, decision := d.deps.Inventory.Judge(a, workspace, d.deps.Cluster.Look(ctx, a))
-		if err := granted(decision); err != nil {
-			return nil, err
-		}
-		record[a] = uid
-	}
-	return record, nil
-}
-
 // make makes the Sandbox, suspended and marked, if its place may still be used.
 func (d *Driver) make(ctx context.Context, sandbox request.Sandbox, run template.Run, place workspaces.Place) (cluster.Made, error) {
 	defer d.step(callCreate, "make")()
@@ -219,47 +250,25 @@ func (d *Driver) make(ctx context.Context, sandbox request.Sandbox, run template
 		object.SetLabels(labels)
 		return object, nil
 	})
-	if errors.Is(err, cluster.ErrRefused) {
-		return made, refuseSaying(verdict.SandboxRefused, "sandbox.make", "%v", err)
+	if errors.Is(err, cluster.ErrRefused) { // its own words are for the log: they may quote the object
+		return made, &refusal{decision: verdict.Refuse(verdict.SandboxRefused, "sandbox.make", err.Error()).WithMessage("sandbox: " + apistatus.Told(err))}
 	}
 	return made, err
 }
 
-// provision has supervisorctl raise the companions, and takes the mark away: from here on the sandbox is the gateway's.
+// provision has supervisorctl raise the companions, and gives the identity of the run.
 func (d *Driver) provision(ctx context.Context, in *computev1.DriverSandbox, spec *request.Spec, run template.Run, made cluster.Made) (string, error) {
-	done := d.step(callCreate, "provision")
+	defer d.step(callCreate, "provision")()
 	answered, err := d.deps.Companions.Provision(ctx, &supervisorv1.ProvisionRequest{
 		Sandbox:              d.reference(made.Namespace, made.Name, string(made.UID), spec.ID),
 		Run:                  &supervisorv1.Run{GenerationId: run.Generation},
 		LaunchAuthentication: in.GetSpec().GetLaunchAuthentication(),
 		RequestId:            requestID(ctx),
 	})
-	done()
 	if err != nil {
-		return "", remote(err, verdict.SupervisorctlUnreachable, "companions.provision")
+		return "", remote(ctx, err, verdict.SupervisorctlUnreachable, "companions.provision")
 	}
-	text, err := identityOf(answered.GetIdentity(), made.Namespace, string(made.UID))
-	if err != nil {
-		return "", err
-	}
-	defer d.step(callCreate, "answer")()
-	if err := d.deps.Cluster.Answered(ctx, made); err != nil {
-		return "", fmt.Errorf("the sandbox stands, and it could not be recorded that it does: %w", err)
-	}
-	return text, nil
-}
-
-// undo deletes what a create made, whatever has become of its caller. What cannot be deleted now bears the mark, and Run finds it.
-func (d *Driver) undo(ctx context.Context, id string, made cluster.Made, cause error) {
-	defer d.step(callCreate, "undo")()
-	ctx, cancel := limit(context.WithoutCancel(ctx), undoLimit)
-	defer cancel()
-	log := d.log.With().Str(keySandboxID, id).Str(keyNamespace, made.Namespace).Str(keyName, made.Name).Str(keyUID, string(made.UID)).Logger()
-	if _, err := d.deps.Cluster.Delete(ctx, made.Version, made.Namespace, made.Name, made.UID); err != nil {
-		log.Error().Err(err).AnErr("cause", cause).Msg("a create failed, and its Sandbox could not be deleted; it is marked and will be")
-		return
-	}
-	log.Info().AnErr("cause", cause).Msg("a create failed, and its Sandbox is deleted")
+	return identityOf(answered.GetIdentity(), made.Namespace, string(made.UID))
 }
 
 func (d *Driver) reference(namespace, name, uid, id string) *supervisorv1.SandboxRef {

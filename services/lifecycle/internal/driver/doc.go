@@ -4,22 +4,29 @@
 // # Invariants
 //
 //   - A create that does not answer with an identity leaves nothing behind: what this call made is deleted by its uid, also when
-//     the caller is gone; what could not be deleted then, or was made by a process that died, is found by its mark and deleted
-//     later (Run). The gateway never cleans up after an error (contract 2.6). One gap stays: when the mark is off and the answer
-//     does not reach the gateway, a whole sandbox is left that is listed and can be deleted by its id, and that no token exchange
-//     takes for one of the gateway's.
+//     the caller is gone, again and again for undoLimit; what could not be deleted then is deleted by Run, and what a process had made
+//     that died is found by its mark and deleted by any. The gateway never cleans up after an error (contract 2.6). Two gaps stay, in
+//     which a whole sandbox is left that is listed and can be deleted by its id, and that no token exchange takes for one of the
+//     gateway's: the mark is off and the answer does not reach the gateway; or whether it is off is not known, and the process dies before
+//     it could delete the object.
 //   - NOT_FOUND, and a delete that says there was nothing, follow only from a consistent read of the cluster. A partial list is
 //     an error (contract 2.9).
-//   - Create, start and EnsureWorkspace ask the allowlist, the first two once more right before they write. Get, list, stop and
-//     delete never do (contract 5.3): what runs where nobody may start any more must still be seen and ended.
+//   - Create, start and EnsureWorkspace ask the allowlist. The first two ask it once more right before they have something made, and,
+//     with what the sandbox is attached to, again when the run stands and nobody has been told of it (contract 7.2 step 19): what is
+//     refused then is undone. Get, list, stop and delete never ask it (contract 5.3): what runs where nobody may start any more must still
+//     be seen and ended.
+//   - Only what is in its place is acted on, and counts (snapshot.Placed): whoever may make objects elsewhere can copy labels. Of two in
+//     their places only a start can tell which is meant, by the uid; a delete deletes both where they are of one workspace. All else is
+//     refused until a person has removed one. So who may make Sandboxes in a namespace of the gateway's and learns an id can keep that
+//     sandbox from being told of, stopped and deleted through the gateway, until the double is removed.
 //   - One call at a time works on a sandbox id in this process. Between processes the API server decides, by names, uids and
 //     resource versions.
 //   - The answer to GetCapabilities is constant (contract 2.4).
 //   - A refusal is one verdict: its code and its safe text go to the gateway, all of it to the log and the metrics. Which code a
 //     kind of refusal has in which call stands in codes.go, after contract 2.7, and nowhere else. No text has a secret: bundles and
-//     credentials are passed on and never read here.
+//     credentials are passed on and never read here, and what the API server quotes of an object is left out (package apistatus).
 //
-// Nothing is remembered between calls: what a repeated call finds is read from the cluster.
+// Nothing is remembered between calls but what is still to be deleted: what a repeated call finds is read from the cluster.
 //
 // Caller: the wiring of lifecycle, which serves it on the private socket and, for relays, in the mesh.
 package driver

@@ -39,7 +39,7 @@ type View interface {
 	Watch(ctx context.Context, send func(*computev1.WatchSandboxesEvent) error) error
 }
 
-// Finder finds the Sandbox objects with an id, from a consistent read; *observe.Kube is one.
+// Finder finds the Sandbox objects with an id, from a consistent read, and none that only bears its labels elsewhere; *observe.Kube is one.
 type Finder interface {
 	Find(ctx context.Context, sandboxID string) ([]sandboxapi.Object, error)
 }
@@ -50,6 +50,7 @@ type Cluster interface {
 	Delete(ctx context.Context, version sandboxapi.Version, namespace, name string, uid types.UID) (bool, error)
 	Answered(ctx context.Context, made cluster.Made) error
 	Abandoned(ctx context.Context, age time.Duration) ([]cluster.Made, error)
+	Reap(ctx context.Context, found cluster.Made) error
 	PodGone(ctx context.Context, namespace, name string, owner types.UID, limit time.Duration) bool
 	Leftovers(ctx context.Context, gatewayID, sandboxID string) ([]cluster.Leftover, error)
 	Look(ctx context.Context, a inventory.Attachment) inventory.Look
@@ -79,6 +80,7 @@ type Driver struct {
 	kubernetes *driverconf.Kubernetes
 	deps       Deps
 	gates      *gates
+	debts      *debts
 	log        zerolog.Logger
 	metrics    *metrics
 	now        func() time.Time
@@ -110,10 +112,10 @@ func New(settings Settings, kubernetes *driverconf.Kubernetes, deps Deps, log ze
 		return nil, err
 	}
 	own := *kubernetes
-	return &Driver{settings: settings, kubernetes: &own, deps: deps, gates: newGates(), log: log, metrics: m, now: time.Now}, nil
+	return &Driver{settings: settings, kubernetes: &own, deps: deps, gates: newGates(), debts: newDebts(), log: log, metrics: m, now: time.Now}, nil
 }
 
-// Run deletes what abandoned creates left behind, until ctx ends.
+// Run deletes what failed and abandoned creates left behind, until ctx ends.
 func (d *Driver) Run(ctx context.Context) error {
 	tick := time.NewTicker(d.settings.ReapInterval.Std())
 	defer tick.Stop()

@@ -32,7 +32,7 @@ func (d *Driver) AuthenticateSandbox(ctx context.Context, in *computev1.Authenti
 		Credential: in.GetCredential(), GatewayId: d.kubernetes.GatewayID, RequestId: requestID(ctx),
 	})
 	if err != nil {
-		return nil, d.conclude(ctx, callAuthenticate, "", remote(err, verdict.TokenauthUnreachable, "bearer"))
+		return nil, d.conclude(ctx, callAuthenticate, "", remote(ctx, err, verdict.TokenauthUnreachable, "bearer"))
 	}
 	if answered.GetSandboxId() == "" || answered.GetRuntimeIdentity() == "" {
 		return nil, d.conclude(ctx, callAuthenticate, "", refuse(verdict.Unexplained, "bearer", "tokenauth granted without saying whom"))

@@ -10,9 +10,10 @@ import (
 // Settings are the part of the section [portcullis.lifecycle] that is about the calls. Start from DefaultSettings: the zero value
 // does not validate.
 type Settings struct {
-	// CreateTimeout bounds a create or a start; the gateway sets no deadline of its own (contract 2.12). 30s to 10m.
+	// CreateTimeout bounds a create or a start; the gateway sets no deadline of its own (contract 2.12). 30s to 10m, and no longer than
+	// supervisorctl lets a call take: its call_timeout, and the max_call_duration of its mesh.
 	CreateTimeout driverconf.Duration `toml:"create_timeout"`
-	// StopTimeout bounds a stop or a delete. 30s to 10m.
+	// StopTimeout bounds a stop or a delete. 30s to 10m, and no longer than supervisorctl lets a call take, as above.
 	StopTimeout driverconf.Duration `toml:"stop_timeout"`
 	// AbandonedAfter is the age at which a create that was never answered is taken for abandoned, and what it made is deleted
 	// (contract 7.13: 5 min). At least a minute more than CreateTimeout; at most 1h.

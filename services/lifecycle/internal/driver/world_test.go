@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -25,12 +27,15 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/cluster"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/driver"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/inventory"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/observe"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/request"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/snapshot"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/template"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/workspaces"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
+	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,15 +57,22 @@ type world struct {
 	faults map[string]error
 	// before runs at the step of that name, before it is done.
 	before map[string]func()
+	// takes is how long the step of that name takes, unless its context ends first.
+	takes map[string]time.Duration
 
 	settings *driverconf.Kubernetes
 	objects  []sandboxapi.Object
 	provided *supervisorv1.ProvisionRequest
+	released []string // the generations of which runs were to be ended
 	made     *unstructured.Unstructured
 	looks    map[string]inventory.Look
 	left     []cluster.Leftover
+	log      io.Writer
 	offers   bool
 	identity *supervisorv1.RuntimeIdentity
+	// suspended is what the view says of the sandbox; behind is how often it is asked before it says so.
+	suspended bool
+	behind    int
 }
 
 var loaded = sync.OnceValues(func() (*driverconf.Config, error) { return driverconf.Load(driverconf.Source{}) })
@@ -75,7 +87,7 @@ func base(t *testing.T) *world {
 	k.WorkspaceMode, k.OperatorNamespaceLabel = driverconf.ModeOperator, new("sandboxes=allowed")
 	k.SandboxRuntimeImage, k.AllowDriverConfig = "registry.example/runtime:1", true
 	return &world{
-		settings: &k, faults: map[string]error{}, before: map[string]func(){}, looks: map[string]inventory.Look{}, offers: true,
+		settings: &k, faults: map[string]error{}, before: map[string]func(){}, looks: map[string]inventory.Look{}, offers: true, log: io.Discard,
 		identity: &supervisorv1.RuntimeIdentity{Namespace: namespace, SandboxUid: uid, SupervisorUid: supervisor, WorkloadUid: "uid-3"},
 	}
 }
@@ -99,7 +111,7 @@ func (w *world) raise(t *testing.T) (*driver.Driver, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
 	var d *driver.Driver
 	if problems[4] = errors.Join(problems[:4]...); problems[4] == nil {
-		d, problems[4] = driver.New(own, w.settings, deps, zerolog.Nop(), registry)
+		d, problems[4] = driver.New(own, w.settings, deps, zerolog.New(w.log), registry)
 	}
 	if problems[4] != nil {
 		t.Fatal(problems[4])
@@ -111,6 +123,12 @@ func (w *world) raise(t *testing.T) (*driver.Driver, *prometheus.Registry) {
 func (w *world) step(ctx context.Context, name string) error {
 	if before := w.before[name]; before != nil {
 		before()
+	}
+	if takes := w.takes[name]; takes > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(takes):
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,22 +165,43 @@ func (w *world) Delete(ctx context.Context, _ sandboxapi.Version, _, _ string, u
 	if err := w.step(ctx, "delete "+string(uid)); err != nil {
 		return false, err
 	}
+	return w.remove(uid), nil
+}
+
+// remove reports whether it was there.
+func (w *world) remove(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i := range w.objects {
-		if w.objects[i].UID == string(uid) {
-			w.objects = append(w.objects[:i:i], w.objects[i+1:]...)
-			return true, nil
-		}
-	}
-	return false, nil
+	before := len(w.objects)
+	w.objects = slices.DeleteFunc(slices.Clone(w.objects), func(o sandboxapi.Object) bool { return o.UID == string(uid) })
+	return len(w.objects) < before
 }
 
 func (w *world) Still(workspaces.Place) error { return w.step(context.Background(), "still") }
 
 // Get and the next two are the view.
 func (w *world) Get(ctx context.Context, _ string) (*computev1.DriverSandbox, error) {
-	return &computev1.DriverSandbox{Id: id}, w.step(ctx, "get")
+	if err := w.step(ctx, "get"); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	is := w.suspended
+	if w.behind > 0 {
+		w.behind--
+		is = !is
+	}
+	told := &computev1.DriverSandbox{Id: id, Status: &computev1.DriverSandboxStatus{}}
+	if is {
+		told.Status.Conditions = []*computev1.DriverCondition{{Type: "Suspended", Status: "True"}}
+	}
+	return told, nil
+}
+
+func (w *world) suspend(is bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.suspended = is
 }
 
 func (w *world) List() ([]*computev1.DriverSandbox, error) {
@@ -173,14 +212,26 @@ func (w *world) Watch(ctx context.Context, _ func(*computev1.WatchSandboxesEvent
 	return w.step(ctx, "watch")
 }
 
-// Find is a consistent read.
+// Find is a consistent read. It leaves out what is not in its place, as *observe.Kube does; of what has no mode it can read no more than
+// the metadata.
 func (w *world) Find(ctx context.Context, _ string) ([]sandboxapi.Object, error) {
 	if err := w.step(ctx, "find"); err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]sandboxapi.Object(nil), w.objects...), nil
+	var found []sandboxapi.Object
+	var problem error
+	for _, o := range w.objects {
+		if snapshot.Placed(o.Namespace, o.Labels, o.Annotations, workspace.SchemeOf(w.settings)) != nil {
+			continue
+		}
+		if o.Mode == 0 {
+			problem = observe.ErrUnreadable
+		}
+		found = append(found, o)
+	}
+	return found, problem
 }
 
 // Create and those that follow are the cluster.
@@ -225,6 +276,14 @@ func (w *world) Abandoned(ctx context.Context, _ time.Duration) ([]cluster.Made,
 	return found, nil
 }
 
+func (w *world) Reap(ctx context.Context, found cluster.Made) error {
+	if err := w.step(ctx, "reap "+string(found.UID)); err != nil {
+		return err
+	}
+	w.remove(found.UID)
+	return nil
+}
+
 func (w *world) PodGone(ctx context.Context, _, _ string, _ types.UID, _ time.Duration) bool {
 	return w.step(ctx, "pod gone") == nil
 }
@@ -256,7 +315,7 @@ func (w workspaceSide) Delete(ctx context.Context, _ string) error {
 // call is a step in another daemon, whose errors are those of gRPC.
 func (w *world) call(ctx context.Context, name string) error {
 	err := w.step(ctx, name)
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return status.FromContextError(err).Err()
 	}
 	return err
@@ -271,10 +330,13 @@ func (c companions) Provision(ctx context.Context, in *supervisorv1.ProvisionReq
 }
 
 func (c companions) Restart(ctx context.Context, in *supervisorv1.RestartRequest, _ ...grpc.CallOption) (*supervisorv1.RestartResponse, error) {
+	c.suspend(false)
 	return &supervisorv1.RestartResponse{Identity: c.identity}, c.call(ctx, "restart "+in.GetRun().GetGenerationId())
 }
 
 func (c companions) Release(ctx context.Context, in *supervisorv1.ReleaseRequest, _ ...grpc.CallOption) (*supervisorv1.ReleaseResponse, error) {
+	c.suspend(true)
+	c.released = append(c.released, in.GetRun().GetGenerationId())
 	return &supervisorv1.ReleaseResponse{}, c.call(ctx, "release "+in.GetSandbox().GetUid())
 }
 

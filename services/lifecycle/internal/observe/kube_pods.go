@@ -38,7 +38,7 @@ func (s *kubePods) List(ctx context.Context, _ uint64) (Listing[snapshot.Pod], e
 			p.objects = append(p.objects, &list.Items[i])
 		}
 		return p, nil
-	}, readPod)
+	}, s.read)
 	if err != nil {
 		return listing, fmt.Errorf("list %s: %w", pods, err)
 	}
@@ -50,10 +50,10 @@ func (s *kubePods) Watch(ctx context.Context, from uint64, tell func(Change[snap
 	open := func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 		return s.kube.watches.Typed.CoreV1().Pods(s.kube.namespace).Watch(ctx, options)
 	}
-	return watchFrom(ctx, pods, podSelector, from, open, readPod, tell)
+	return watchFrom(ctx, pods, podSelector, from, open, s.read, tell)
 }
 
-func readPod(o runtime.Object) (Item[snapshot.Pod], error) {
+func (s *kubePods) read(o runtime.Object) (Item[snapshot.Pod], error) {
 	item, err := itemOf[snapshot.Pod](o)
 	if err != nil {
 		return item, err
@@ -62,7 +62,7 @@ func readPod(o runtime.Object) (Item[snapshot.Pod], error) {
 	if !ok {
 		return item, fmt.Errorf("%w: a %T for a Pod", errMalformed, o)
 	}
-	item.Value, item.Problem = snapshot.ReadPod(p)
+	item.Value, item.Problem = snapshot.ReadPod(p, s.kube.scheme)
 	return item, nil
 }
 

@@ -61,7 +61,7 @@ func TestFiveThousandSandboxesFit(t *testing.T) {
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: o.Version.APIVersion(), Kind: sandboxapi.Kind, Name: o.Name, UID: types.UID(o.UID), Controller: new(i == 0)}},
 			}}
 			p.Status.Phase, p.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-			kept, err := snapshot.ReadPod(p)
+			kept, err := snapshot.ReadPod(p, scheme)
 			must(t, err)
 			podList.Items = append(podList.Items, Item[snapshot.Pod]{UID: kept.UID, Version: 1, Value: kept})
 		}

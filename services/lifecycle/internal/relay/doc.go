@@ -7,6 +7,12 @@
 //     a cancellation arrive as they were sent, also those of methods and fields that this release does not know.
 //   - Only methods of the compute driver service are passed on, under the prefixes of package contract. Whoever can reach the
 //     socket gains nothing else in the mesh.
+//   - A trace goes through: with tracing, the relay's own two spans stand in the caller's trace between the gateway's and lifecycle's,
+//     so that lifecycle sees a "traceparent" of that trace and of the relay's span, as W3C asks of whatever takes part. Without, it is
+//     passed on like all metadata.
+//   - No call is cut short. The relay sets no deadline and has no limit that lifecycle's own socket has not: answers have
+//     MaxAnswerBytes, and a watch lives for as long as both ends want, since lifecycle's server for relays ends no connection under
+//     one. What lifecycle's settings would end sooner there than at its socket, its "config check" refuses.
 //   - Each call is sent once. A relay cannot know whether a call may be repeated, so a lost connection is the caller's to
 //     judge: it gets UNAVAILABLE, and lifecycle undoes what it had begun, because its own call is cancelled.
 //   - A call holds at most one message. A slow reader slows lifecycle down, which has the rule for that.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -15,26 +17,38 @@ import (
 
 	"github.com/portcullis-mesh/portcullis/proto/contract"
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
 )
+
+// MaxAnswerBytes bounds one answer of the driver, over the relay and over lifecycle's own socket alike: they must not differ in what a
+// gateway can be told. Some 80 000 sandboxes fit into a list.
+const MaxAnswerBytes = 64 << 20
 
 // Relay passes calls on. Make it with New.
 type Relay struct {
 	backend grpc.ClientConnInterface
 	target  string
+	tracing trace.TracerProvider
 }
 
-// New returns a relay to the driver that backend reaches; target names it in errors. It starts nothing.
-func New(backend grpc.ClientConnInterface, target string) (*Relay, error) {
+// New returns a relay to the driver that backend reaches; target names it in errors. The provider is that of backend's own spans; nil
+// for none. It starts nothing.
+func New(backend grpc.ClientConnInterface, target string, tracing trace.TracerProvider) (*Relay, error) {
 	if backend == nil {
 		return nil, errors.New("relay calls of the driver: there is no connection to pass them to")
 	}
-	return &Relay{backend: backend, target: target}, nil
+	if tracing == nil {
+		tracing = noop.NewTracerProvider()
+	}
+	return &Relay{backend: backend, target: target, tracing: tracing}, nil
 }
 
 // ServerOptions make a grpc.Server pass on every call that no registered service takes. They set the server's codec, which
-// leaves registered services as they are.
+// leaves registered services as they are, bound its answers by MaxAnswerBytes, and give each call a span in its caller's trace.
 func (r *Relay) ServerOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.ForceServerCodecV2(passing{}), grpc.UnknownServiceHandler(r.handle)}
+	return []grpc.ServerOption{
+		grpc.ForceServerCodecV2(passing{}), grpc.UnknownServiceHandler(r.handle), grpc.MaxSendMsgSize(MaxAnswerBytes), meshrpc.Tracing(r.tracing),
+	}
 }
 
 // answers describes every method of the contract as the relay sees it: a unary call is a stream of one answer.
@@ -53,7 +67,7 @@ func (r *Relay) handle(_ any, down grpc.ServerStream) error {
 	// The call above ends when this one does, however it does.
 	ctx, cancel := context.WithCancel(forwarded(down.Context()))
 	defer cancel()
-	up, err := r.backend.NewStream(ctx, &answers, method, grpc.ForceCodecV2(passing{}))
+	up, err := r.backend.NewStream(ctx, &answers, method, grpc.ForceCodecV2(passing{}), grpc.MaxCallRecvMsgSize(MaxAnswerBytes))
 	if err != nil {
 		return r.unreached(err)
 	}

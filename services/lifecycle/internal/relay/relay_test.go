@@ -170,34 +170,6 @@ func TestStreamThatEndsWellEndsWell(t *testing.T) {
 	}
 }
 
-// A gateway that stops reading must stop the driver, not fill the relay.
-func TestSlowReaderSlowsTheDriver(t *testing.T) {
-	const most = 4000
-	site := raise(t, &driver{watch: func(s grpc.ServerStreamingServer[computev1.WatchSandboxesEvent]) error {
-		big := &computev1.WatchSandboxesEvent{Payload: &computev1.WatchSandboxesEvent_Deleted{
-			Deleted: &computev1.WatchSandboxesDeletedEvent{SandboxId: strings.Repeat("x", 64<<10)},
-		}}
-		for range most {
-			if err := s.Send(big); err != nil {
-				return err
-			}
-		}
-		return nil
-	}})
-	ctx, cancel := context.WithCancel(bounded(t))
-	stream, err := site.client(t, contract.OpenShell).WatchSandboxes(ctx, &computev1.WatchSandboxesRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stream.Recv(); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	if err := within(t, site.driver.ended); status.Code(err) != codes.Canceled {
-		t.Errorf("the driver had sent everything, or ended with %v", err)
-	}
-}
-
 func TestRelayRefuses(t *testing.T) {
 	site := raise(t, new(driver))
 	t.Run("a service that is not the driver's", func(t *testing.T) {

@@ -11,12 +11,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/portcullis-mesh/portcullis/proto/contract"
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
@@ -100,23 +103,29 @@ type site struct {
 
 func raise(t *testing.T, d *driver) *site {
 	t.Helper()
+	return raiseTraced(t, d, nil)
+}
+
+// raiseTraced is raise with the spans of the relay and of lifecycle at one provider.
+func raiseTraced(t *testing.T, d *driver, tracing trace.TracerProvider) *site {
+	t.Helper()
 	d.ended = make(chan error, 1)
 	ca := meshtest.NewCA(t)
-	s := &site{driver: d, target: "127.0.0.1:0", mesh: member(t, ca, "lifecycle")}
+	s := &site{driver: d, target: "127.0.0.1:0", mesh: member(t, ca, "lifecycle", tracing)}
 	s.startDriver(t)
 	t.Cleanup(func() { s.stopDriver() })
-	up := must[*grpc.ClientConn](t)(member(t, ca, "relay").NewClient(meshrpc.Target{Daemon: "lifecycle", Address: s.target}))
+	up := must[*grpc.ClientConn](t)(member(t, ca, "relay", tracing).NewClient(meshrpc.Target{Daemon: "lifecycle", Address: s.target}))
 	t.Cleanup(func() { _ = up.Close() })
-	s.serveRelay(t, must[*relay.Relay](t)(relay.New(up, s.target)))
+	s.serveRelay(t, must[*relay.Relay](t)(relay.New(up, s.target, tracing)))
 	return s
 }
 
-func member(t *testing.T, ca *meshtest.CA, daemon string) *meshrpc.Mesh {
+func member(t *testing.T, ca *meshtest.CA, daemon string, tracing trace.TracerProvider) *meshrpc.Mesh {
 	t.Helper()
 	files := meshtest.NewFiles(t, ca, daemon)
 	cfg := meshrpc.DefaultConfig()
 	cfg.CertFile, cfg.KeyFile, cfg.CAFile = files.Cert, files.Key, files.CA
-	return must[*meshrpc.Mesh](t)(meshrpc.New(cfg, meshrpc.Deps{Daemon: daemon, Log: zerolog.Nop(), Registerer: prometheus.NewRegistry()}))
+	return must[*meshrpc.Mesh](t)(meshrpc.New(cfg, meshrpc.Deps{Daemon: daemon, Log: zerolog.Nop(), Registerer: prometheus.NewRegistry(), TracerProvider: tracing}))
 }
 
 func (s *site) startDriver(t *testing.T) {
@@ -125,7 +134,7 @@ func (s *site) startDriver(t *testing.T) {
 	for _, p := range contract.Prefixes() {
 		policy[p.ServiceName()] = []string{"relay"}
 	}
-	s.running = must[*grpc.Server](t)(s.mesh.NewServer(policy, func(server *grpc.Server) {
+	s.running = must[*grpc.Server](t)(s.mesh.NewServer(policy, func(server meshrpc.Registrar) {
 		if err := contract.Register(server, s.driver, contract.WithPrefixes(contract.Prefixes()...)); err != nil {
 			t.Error(err)
 		}
@@ -156,4 +165,17 @@ func (s *site) serveRelay(t *testing.T, r *relay.Relay) {
 func (s *site) client(t *testing.T, prefix contract.Prefix) computev1.ComputeDriverClient {
 	t.Helper()
 	return computev1.NewComputeDriverClient(must[grpc.ClientConnInterface](t)(contract.NewConn(s.conn, prefix)))
+}
+
+// wire is a codec that sends bytes as they are.
+type wire struct{}
+
+func (wire) Name() string { return "proto" }
+
+func (wire) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
+}
+
+func (wire) Unmarshal(data mem.BufferSlice, v any) error {
+	return proto.Unmarshal(data.Materialize(), v.(proto.Message))
 }

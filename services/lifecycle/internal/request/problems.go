@@ -11,7 +11,7 @@ import (
 const (
 	// maxProblems is how many are told; the rest are counted.
 	maxProblems = 20
-	// maxProblem is how long one of them may be, in bytes. The whole must fit into the header of an answer.
+	// maxProblem is how long one of them may be, in bytes. Of all, as many as the gateway gets are told, whole ones.
 	maxProblem = 300
 	// maxQuoted is how much of a caller's name is shown.
 	maxQuoted = 80
@@ -49,15 +49,29 @@ func (p *problems) decision() (verdict.Decision, bool) {
 	if len(p.found) == 0 {
 		return verdict.Decision{}, true
 	}
-	texts := make([]string, 0, len(p.found)+1)
-	for _, one := range p.found {
-		texts = append(texts, cut(one.path+": "+one.text, maxProblem))
-	}
-	if p.more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more problems", p.more))
-	}
-	text := strings.Join(texts, "; ")
+	text := p.text()
 	return verdict.Refuse(p.found[0].reason, cut(p.found[0].path, maxProblem), text).WithMessage(text), false
+}
+
+// text is the first problems and how many more there are, in at most verdict.MaxSafeMessage bytes.
+func (p *problems) text() string {
+	const room = len("; and  more problems") + 20 // of the number
+	var b strings.Builder
+	told := 0
+	for _, one := range p.found {
+		next := strings.ToValidUTF8(cut(one.path+": "+one.text, maxProblem), "\uFFFD")
+		if b.Len()+len("; ")+len(next)+room > verdict.MaxSafeMessage {
+			break
+		}
+		if told++; told > 1 {
+			b.WriteString("; ")
+		}
+		b.WriteString(next)
+	}
+	if more := p.more + len(p.found) - told; more > 0 {
+		fmt.Fprintf(&b, "; and %d more problems", more)
+	}
+	return b.String()
 }
 
 // at is the path of an entry of a map, with its key quoted on one line and cut short.

@@ -17,8 +17,8 @@ import (
 const (
 	// maxMessage is how large a message is looked at; most of it would be the policy, which is not read.
 	maxMessage = 4 << 20
-	// maxLaunch is how large a credential bundle may be; supervisorctl reads it.
-	maxLaunch = 256 << 10
+	// MaxLaunch is how large a credential bundle may be, in bytes; supervisorctl reads it.
+	MaxLaunch = 256 << 10
 )
 
 // Reader reads requests by one set of settings. It holds no state and may be shared.
@@ -106,7 +106,7 @@ func (c *reading) launch(bundle []byte) {
 	switch {
 	case len(bundle) == 0:
 		c.add(verdict.LaunchInvalid, path, "is missing; the gateway sends it when it has a key for session tokens")
-	case len(bundle) > maxLaunch:
-		c.add(verdict.LaunchInvalid, path, "is longer than %d bytes", maxLaunch)
+	case len(bundle) > MaxLaunch:
+		c.add(verdict.LaunchInvalid, path, "is longer than %d bytes", MaxLaunch)
 	}
 }

@@ -172,7 +172,7 @@ func (s *scene) render(t testing.TB) *computev1.DriverSandbox {
 		if p == nil {
 			continue
 		}
-		kept, err := ReadPod(p)
+		kept, err := ReadPod(p, scheme)
 		if err != nil {
 			t.Fatal(err)
 		}

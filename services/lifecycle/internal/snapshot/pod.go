@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
@@ -28,13 +29,20 @@ type Pod struct {
 }
 
 // ReadPod takes what is kept of a Pod. The error wraps ErrForeign when it is neither a workload Pod that a Sandbox controls nor a
-// supervisor Pod that a Sandbox owns, and ErrMalformed when it has no uid.
-func ReadPod(p *corev1.Pod) (Pod, error) {
+// supervisor Pod that a Sandbox owns, when its label or its namespace says that it is another gateway's, and ErrMalformed when it has no
+// uid. A workload Pod has no label of a gateway (contract 4.3): outside of shared and managed mode only its owner says whose it is.
+func ReadPod(p *corev1.Pod, scheme workspace.Scheme) (Pod, error) {
 	fail := func(kind error, why string) (Pod, error) {
 		return Pod{}, fmt.Errorf("the Pod %s/%s is passed over: %w: %s", p.Namespace, p.Name, kind, why)
 	}
 	if p.UID == "" || p.Name == "" || p.Namespace == "" {
 		return fail(ErrMalformed, "it lacks a name, a namespace or a uid")
+	}
+	if of := p.Labels[workspace.LabelGatewayID]; of != "" && of != scheme.GatewayID {
+		return fail(ErrForeign, fmt.Sprintf("its label %s is %.64q", workspace.LabelGatewayID, of))
+	}
+	if scheme.Mode != driverconf.ModeOperator && !scheme.MayHold(p.Namespace) {
+		return fail(ErrForeign, "no sandbox of this gateway can be in its namespace")
 	}
 	owner, err := sandboxapi.OwnerOf(p.OwnerReferences)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/fenceevidence"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
@@ -113,12 +114,46 @@ func TestReadPodPassesOver(t *testing.T) {
 		"a supervisor of a controller":  {func(p *corev1.Pod) { p.Labels[workspace.LabelBoundaryRole] = workspace.RoleSupervisor }, ErrForeign},
 		"the Pod of a ReplicaSet":       {func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "ReplicaSet" }, ErrForeign},
 		"a probe that nobody controls":  {func(p *corev1.Pod) { p.Labels[workspace.LabelBoundaryRole], p.OwnerReferences[0].Controller = "x", nil }, ErrForeign},
+		"another gateway's":             {func(p *corev1.Pod) { p.Labels[workspace.LabelGatewayID] = "green" }, ErrForeign},
+		"in another namespace":          {func(p *corev1.Pod) { p.Namespace = "elsewhere" }, ErrForeign},
 		"two owners of the proper kind": {func(p *corev1.Pod) { p.OwnerReferences = append(p.OwnerReferences, p.OwnerReferences[0]) }, ErrForeign},
 	} {
 		p := pod("team--box", "w", workspace.RoleWorkload)
 		c.spoil(p)
-		if got, err := ReadPod(p); !errors.Is(err, c.want) {
+		if got, err := ReadPod(p, scheme); !errors.Is(err, c.want) {
 			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// Where a Pod is says whose it can be in two of the modes; in the third only its label and its owner do.
+func TestReadPodOfAnotherGateway(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode      driverconf.Mode
+		namespace string
+		label     string
+		ours      bool
+	}{
+		"shared":                           {driverconf.ModeShared, "openshell", "", true},
+		"shared, labelled":                 {driverconf.ModeShared, "openshell", "blue", true},
+		"shared, another's":                {driverconf.ModeShared, "openshell", "green", false},
+		"shared, elsewhere":                {driverconf.ModeShared, "team", "blue", false},
+		"managed":                          {driverconf.ModeManaged, "openshell-blue-team", "", true},
+		"managed, another's namespace":     {driverconf.ModeManaged, "openshell-green-team", "", false},
+		"managed, the source":              {driverconf.ModeManaged, "openshell", "blue", false},
+		"operator":                         {driverconf.ModeOperator, "team", "", true},
+		"operator, labelled":               {driverconf.ModeOperator, "team", "blue", true},
+		"operator, another's":              {driverconf.ModeOperator, "team", "green", false},
+		"no mode: the zero scheme is none": {"", "openshell", "", false},
+	} {
+		p := pod("team--box", "w", workspace.RoleWorkload)
+		p.Namespace = c.namespace
+		if c.label != "" {
+			p.Labels[workspace.LabelGatewayID] = c.label
+		}
+		_, err := ReadPod(p, workspace.Scheme{Mode: c.mode, GatewayID: "blue", Namespace: "openshell"})
+		if (err == nil) != c.ours || err != nil && !errors.Is(err, ErrForeign) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -9,6 +9,7 @@
 //     gateway and workspace can have one name (contract 4.1), and then the second is refused.
 //   - A namespace that is being deleted takes no new sandbox, whoever owns it; that passes by itself, and the answer says so.
 //   - A delete names the uid that was seen to be ours.
+//   - The SSH policy is written only where nobody else has a part in its spec (bug corpus P03): an apply is tried first, and never forced.
 //   - What could not be read is not absent, and is not without annotations: the identity of a sandbox rests on them
 //     (contract 9.4), so a [Place] is made of what the API server said, or not at all.
 //
@@ -16,8 +17,11 @@
 //
 // The cluster's allocator gives a new namespace three annotations (contract 9.3). With [SCCAllocate] Ensure waits until it has.
 // With [SCCCopy] it gives the new namespace the two ranges of the source namespace instead, as the published architecture has
-// it; the allocator then passes the namespace over, and its Pods get no SELinux label of their own. A namespace that was made by
-// the one and is used with the other is refused rather than mended.
+// it; the allocator then passes the namespace over, and its Pods get no SELinux label of their own.
+//
+// A namespace that lacks what its sandboxes take their identity from is refused rather than mended, and they do not run as the
+// default user: with [SCCAllocate] one that was made by [SCCCopy], which has ranges and never gets a label; with [SCCCopy] one that exists
+// and has no ranges while the source has. One that the allocator has furnished is good for both.
 //
 // Callers: the driver's calls that create, start and prepare, and the two calls about workspaces.
 package workspaces

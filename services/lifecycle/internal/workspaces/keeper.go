@@ -149,7 +149,6 @@ func (k *Keeper) listed(ctx context.Context, namespace string) (Place, error) {
 	if err := sameAsListed(answer, place); err != nil {
 		return Place{}, err
 	}
-	place.Allowlist = answer.Evidence()
 	return place, nil
 }
 
@@ -161,7 +160,7 @@ func (k *Keeper) existing(ctx context.Context, namespace string) (Place, error) 
 		return Place{}, refuseSaying(verdict.WorkspaceAbsent, stepRead, "namespace %s does not exist, and in %s mode it is not the driver's to make",
 			namespace, k.settings.Scheme.Mode)
 	case err != nil:
-		return Place{}, failed(stepRead, "read namespace "+namespace, err)
+		return Place{}, failed(ctx, stepRead, "read namespace "+namespace, err)
 	case ending(ns):
 		return Place{}, terminating(ns)
 	}
@@ -169,8 +168,7 @@ func (k *Keeper) existing(ctx context.Context, namespace string) (Place, error) 
 }
 
 func terminating(ns *corev1.Namespace) error {
-	text := fmt.Sprintf("namespace %s is being deleted; try again when it is gone", ns.Name)
-	return &Refusal{Decision: verdict.Refuse(verdict.WorkspaceTerminating, stepEnding, text).WithMessage(text)}
+	return refuseSaying(verdict.WorkspaceTerminating, stepEnding, "namespace %s is being deleted; try again when it is gone", ns.Name)
 }
 
 // Delete undoes Ensure: in managed mode it deletes the namespace if it is ours. Nil means that there was nothing of ours or that
@@ -189,7 +187,7 @@ func (k *Keeper) Delete(ctx context.Context, name string) error {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return failed(stepRead, "read namespace "+namespace, err)
+		return failed(ctx, stepRead, "read namespace "+namespace, err)
 	}
 	if err := k.owns(name, ns); err != nil {
 		k.log.Warn().Err(err).Str(keyNamespace, namespace).Msg("a workspace is deleted whose namespace is not ours; it is left alone")
@@ -206,9 +204,8 @@ func (k *Keeper) Delete(ctx context.Context, name string) error {
 	case err == nil, apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsConflict(err): // another namespace has the name by now, or this one is already on its way
-		text := fmt.Sprintf("namespace %s changed while it was being deleted; try again", namespace)
-		return &Refusal{Decision: verdict.Refuse(verdict.WorkspaceTerminating, stepDelete, text).WithMessage(text)}
+		return refuseSaying(verdict.WorkspaceTerminating, stepDelete, "namespace %s changed while it was being deleted; try again", namespace)
 	default:
-		return failed(stepDelete, "delete namespace "+namespace, err)
+		return failed(ctx, stepDelete, "delete namespace "+namespace, err)
 	}
 }

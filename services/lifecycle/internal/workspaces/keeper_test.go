@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +39,7 @@ type apiServer struct {
 	answers map[string][]answer // by "METHOD path", in order; the last one stays
 	sent    []string
 	bodies  map[string]string
+	queries map[string][]url.Values
 }
 
 type answer struct {
@@ -57,7 +59,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	key := r.Method + " " + r.URL.Path
 	s.sent = append(s.sent, key)
-	s.bodies[key] = string(body)
+	s.bodies[key], s.queries[key] = string(body), append(s.queries[key], r.URL.Query())
 	left := s.answers[key]
 	var next answer
 	switch {
@@ -85,6 +87,14 @@ func failure(code int, reason metav1.StatusReason) answer {
 	return answer{code, metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: "as the test says",
 	}}
+}
+
+// because is a failure with a cause.
+func because(code int, reason metav1.StatusReason, cause metav1.CauseType) answer {
+	a := failure(code, reason)
+	status := a.body.(metav1.Status)
+	status.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: cause}}}
+	return answer{code, status}
 }
 
 func ok(ns *corev1.Namespace) answer { return answer{http.StatusOK, ns} }
@@ -160,7 +170,7 @@ func managedBase() fixture {
 
 func (f fixture) raise(t *testing.T) (*workspaces.Keeper, *apiServer) {
 	t.Helper()
-	api := &apiServer{answers: f.api, bodies: map[string]string{}}
+	api := &apiServer{answers: f.api, bodies: map[string]string{}, queries: map[string][]url.Values{}}
 	server := httptest.NewServer(api)
 	transport := &http.Transport{}
 	t.Cleanup(func() { transport.CloseIdleConnections(); server.Close() })
@@ -216,6 +226,11 @@ func TestEnsureManaged(t *testing.T) {
 		f.api["GET "+namespaces+"/"+source] = []answer{ok(namespace(source, annotation("uid-range")))}
 		f.api[get] = states
 	}
+	copied := func(f *fixture, of []string, have ...string) {
+		exists(f, annotation(have...))
+		f.api["GET "+namespaces+"/"+source] = []answer{ok(namespace(source, annotation(of...)))}
+	}
+	ranges := []string{"uid-range", "supplemental-groups"}
 	accounts := "POST " + namespaces + "/" + managed + "/serviceaccounts"
 	cases := map[string]struct {
 		change func(*fixture)
@@ -247,9 +262,22 @@ func TestEnsureManaged(t *testing.T) {
 		"allocator never comes":         {func(f *fixture) { openshift(f, ok(namespace(managed))) }, verdict.WorkspaceSCCPending},
 		"allocator comes half":          {func(f *fixture) { openshift(f, ok(namespace(managed, annotation("supplemental-groups", "mcs")))) }, verdict.WorkspaceSCCPending},
 		"ranges without SELinux":        {func(f *fixture) { openshift(f, ok(namespace(managed, annotation("uid-range", "supplemental-groups")))) }, verdict.WorkspaceSCCPrevented},
-		"replaced while it is awaited":  {func(f *fixture) { openshift(f, ok(namespace(managed, uid("uid-2")))) }, verdict.NamespaceReplaced},
+		"replaced while it is awaited":  {func(f *fixture) { openshift(f, ok(namespace(managed, uid("uid-2")))) }, verdict.WorkspaceTerminating},
 		"deleted while it is awaited":   {func(f *fixture) { openshift(f, ok(namespace(managed, deleting))) }, verdict.WorkspaceTerminating},
 		"unreadable while it is waited": {func(f *fixture) { openshift(f, failure(500, metav1.StatusReasonInternalError)) }, verdict.WorkspaceUnreadable},
+		"copied":                        {func(f *fixture) { copied(f, ranges, ranges...) }, ""},
+		"copied, of uids alone":         {func(f *fixture) { copied(f, ranges[:1], ranges[0]) }, ""},
+		"allocated, and copy is set":    {func(f *fixture) { copied(f, append(ranges, "mcs"), append(ranges, "mcs")...) }, ""},
+		"made without ranges":           {func(f *fixture) { copied(f, ranges) }, verdict.WorkspaceSCCPrevented},
+		"made without its groups":       {func(f *fixture) { copied(f, ranges, ranges[0]) }, verdict.WorkspaceSCCPrevented},
+		"made without its uids":         {func(f *fixture) { copied(f, ranges, ranges[1]) }, verdict.WorkspaceSCCPrevented},
+		"nothing to copy":               {func(f *fixture) { copied(f, []string{"mcs"}) }, verdict.WorkspaceSCCPrevented},
+		"ended when it is furnished": {func(f *fixture) {
+			f.api[accounts] = []answer{because(403, metav1.StatusReasonForbidden, corev1.NamespaceTerminatingCause)}
+		}, verdict.WorkspaceTerminating},
+		"nobody knows who asks":   {func(f *fixture) { f.api[accounts] = []answer{failure(401, metav1.StatusReasonUnauthorized)} }, verdict.WorkspaceUnreadable},
+		"the quota is written to": {func(f *fixture) { f.api[accounts] = []answer{failure(409, metav1.StatusReasonConflict)} }, verdict.WorkspaceUnreadable},
+		"and so with the policy":  {func(f *fixture) { f.ssh, f.api[ingress] = true, []answer{failure(409, metav1.StatusReasonConflict)} }, verdict.WorkspaceUnreadable},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -273,6 +301,7 @@ func TestEnsureManaged(t *testing.T) {
 func TestNamespaceIsMadeAsOurs(t *testing.T) {
 	f := managedBase()
 	f.api["GET "+namespaces+"/"+source] = []answer{ok(namespace(source, annotation("uid-range", "supplemental-groups", "mcs")))}
+	f.api["POST "+namespaces] = []answer{{http.StatusCreated, namespace(managed, annotation("uid-range", "supplemental-groups"))}}
 	keeper, api := f.raise(t)
 	if _, err := keeper.Ensure(t.Context(), "team"); err != nil {
 		t.Fatal(err)
@@ -418,5 +447,36 @@ func TestCancelledWhileTheAllocatorIsAwaited(t *testing.T) {
 	cancel()
 	if _, err := keeper.Ensure(ctx, "team"); reasonOf(t, err) != verdict.CallEnded {
 		t.Errorf("error %v", err)
+	}
+}
+
+// The time that one request has is the driver's own: when it is over, the call has not ended.
+func TestAnAPIServerThatDoesNotAnswer(t *testing.T) {
+	hang := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
+	defer server.Close()
+	defer close(hang)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	for name, c := range map[string]struct {
+		own, call time.Duration
+		want      verdict.Reason
+	}{
+		"in the time of a request": {time.Millisecond, time.Hour, verdict.WorkspaceUnreadable},
+		"in the time of the call":  {time.Hour, time.Millisecond, verdict.CallEnded},
+	} {
+		client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, Transport: transport, QPS: -1, Timeout: c.own})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keeper, err := workspaces.New(workspaces.Settings{Scheme: workspace.Scheme{Mode: driverconf.ModeShared, GatewayID: "gw", Namespace: source}}, client, nil, zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), c.call)
+		if _, err := keeper.Ensure(ctx, "team"); reasonOf(t, err) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
 	}
 }

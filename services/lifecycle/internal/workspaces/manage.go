@@ -3,7 +3,6 @@ package workspaces
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/apistatus"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
@@ -48,7 +48,7 @@ func (k *Keeper) source(ctx context.Context) (map[string]string, error) {
 		return nil, refuse(verdict.WorkspaceAbsent, stepSource,
 			"the source namespace %s does not exist; openshell.drivers.kubernetes.namespace must name one that does", k.settings.Source)
 	case err != nil:
-		return nil, failed(stepSource, "read the source namespace "+k.settings.Source, err)
+		return nil, failed(ctx, stepSource, "read the source namespace "+k.settings.Source, err)
 	}
 	return ns.Annotations, nil
 }
@@ -69,7 +69,7 @@ func (k *Keeper) make(ctx context.Context, name, namespace string, source map[st
 		return made, nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
-		return nil, failed(stepMake, "make namespace "+namespace, err)
+		return nil, failed(ctx, stepMake, "make namespace "+namespace, err)
 	}
 	return k.read(ctx, namespace)
 }
@@ -78,10 +78,9 @@ func (k *Keeper) read(ctx context.Context, namespace string) (*corev1.Namespace,
 	found, err := k.api.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err): // it went while we looked
-		text := fmt.Sprintf("namespace %s was deleted while the workspace was prepared; try again", namespace)
-		return nil, &Refusal{Decision: verdict.Refuse(verdict.WorkspaceTerminating, stepRead, text).WithMessage(text)}
+		return nil, refuseSaying(verdict.WorkspaceTerminating, stepRead, "namespace %s was deleted while the workspace was prepared; try again", namespace)
 	case err != nil:
-		return nil, failed(stepRead, "read namespace "+namespace, err)
+		return nil, failed(ctx, stepRead, "read namespace "+namespace, err)
 	}
 	return found, nil
 }
@@ -110,7 +109,7 @@ func (k *Keeper) owns(name string, ns *corev1.Namespace) error {
 
 // await waits until the cluster's allocator has done its part, where there is one (contract 9.3).
 func (k *Keeper) await(ctx context.Context, ns *corev1.Namespace, source map[string]string) (*corev1.Namespace, error) {
-	ctx, cancel := context.WithTimeout(ctx, k.settings.AllocationWait)
+	waiting, cancel := context.WithTimeout(ctx, k.settings.AllocationWait)
 	defer cancel()
 	tick := time.NewTicker(k.settings.AllocationPoll)
 	defer tick.Stop()
@@ -120,15 +119,15 @@ func (k *Keeper) await(ctx context.Context, ns *corev1.Namespace, source map[str
 			return ns, nil
 		}
 		if state == allocationPrevented {
-			return nil, refuseSaying(verdict.WorkspaceSCCPrevented, stepAllocated, "namespace %s: %s", ns.Name, text)
+			return nil, refuseSaying(verdict.WorkspaceSCCPrevented, stepAllocated, "namespace %s %s", ns.Name, text)
 		}
 		select {
-		case <-ctx.Done():
+		case <-waiting.Done():
 			return nil, overdue(ctx, ns.Name, text, k.settings.AllocationWait)
 		case <-tick.C:
 		}
-		seen, err := k.again(ctx, ns)
-		if err != nil && ctx.Err() != nil {
+		seen, err := k.again(waiting, ns)
+		if err != nil && waiting.Err() != nil {
 			return nil, overdue(ctx, ns.Name, text, k.settings.AllocationWait)
 		}
 		if err != nil {
@@ -144,20 +143,22 @@ func (k *Keeper) again(ctx context.Context, ns *corev1.Namespace) (*corev1.Names
 	switch {
 	case err != nil:
 		return nil, err
-	case seen.UID != ns.UID:
-		return nil, refuse(verdict.NamespaceReplaced, stepAllocated, "namespace %s was deleted and made again while its allocation was awaited", ns.Name)
+	case seen.UID != ns.UID: // whose the new one is, is to be judged from the start
+		return nil, refuseSaying(verdict.WorkspaceTerminating, stepAllocated,
+			"namespace %s was deleted and made again while its allocation was awaited; try again", ns.Name)
 	case ending(seen):
 		return nil, terminating(seen)
 	}
 	return seen, nil
 }
 
+// overdue is that the allocator did not come, or that the call, which is ctx, ended before.
 func overdue(ctx context.Context, namespace, lacks string, wait time.Duration) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return refuse(verdict.CallEnded, stepAllocated, "the call ended while namespace %s was waited for: %s", namespace, lacks)
+	if ctx.Err() != nil {
+		return refuse(verdict.CallEnded, stepAllocated, "the call ended while namespace %s was waited for: it %s", namespace, lacks)
 	}
-	text := fmt.Sprintf("namespace %s: the cluster's allocator has not given it its ranges within %s: %s", namespace, wait, lacks)
-	return &Refusal{Decision: verdict.Refuse(verdict.WorkspaceSCCPending, stepAllocated, text).WithMessage(text)}
+	return refuseSaying(verdict.WorkspaceSCCPending, stepAllocated,
+		"the cluster's allocator has not given namespace %s its ranges within %s: it %s", namespace, wait, lacks)
 }
 
 // furnish makes the ServiceAccount of the Pods and, where it is asked for, the policy that lets the gateway in.
@@ -165,21 +166,54 @@ func (k *Keeper) furnish(ctx context.Context, namespace string) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: k.settings.Account}}
 	_, err := k.api.CoreV1().ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return failed(stepAccount, fmt.Sprintf("make ServiceAccount %s in namespace %s", k.settings.Account, namespace), err)
+		return failed(ctx, stepAccount, fmt.Sprintf("make ServiceAccount %s in namespace %s", k.settings.Account, namespace), err)
 	}
 	if !k.settings.SSHIngress.Enabled {
 		return nil
 	}
+	return k.applyIngress(ctx, namespace)
+}
+
+// applyIngress makes the policy as it must be, unless somebody else has one under the name: that is left alone. An apply that is not forced is
+// refused only where both give one field different values, so what it would come to is looked at first.
+func (k *Keeper) applyIngress(ctx context.Context, namespace string) error {
 	body, err := json.Marshal(k.ingress(namespace))
 	if err != nil {
 		return fmt.Errorf("write the policy %s: %w", workspace.SSHIngress, err)
 	}
-	_, err = k.api.NetworkingV1().NetworkPolicies(namespace).Patch(ctx, workspace.SSHIngress, types.ApplyPatchType, body,
-		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
-	if err != nil {
-		return failed(stepIngress, fmt.Sprintf("apply NetworkPolicy %s in namespace %s", workspace.SSHIngress, namespace), err)
+	what := fmt.Sprintf("apply NetworkPolicy %s in namespace %s", workspace.SSHIngress, namespace)
+	for _, dryRun := range [][]string{{metav1.DryRunAll}, nil} {
+		applied, err := k.api.NetworkingV1().NetworkPolicies(namespace).Patch(ctx, workspace.SSHIngress, types.ApplyPatchType, body,
+			metav1.PatchOptions{FieldManager: fieldManager, DryRun: dryRun})
+		switch {
+		case apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict): // any other conflict is one that passes
+			return foreignIngress(what, apistatus.Logged(err))
+		case err != nil:
+			return failed(ctx, stepIngress, what, err)
+		}
+		if other := coauthor(applied); other != "" {
+			return foreignIngress(what, other+" has written to its spec")
+		}
 	}
 	return nil
+}
+
+func foreignIngress(what, why string) error {
+	return refuse(verdict.WorkspaceRefused, stepIngress, "%s: it is somebody else's and left alone; delete it, and it is made anew: %s", what, why)
+}
+
+// coauthor names who else has a part in a policy's spec; empty when nobody has.
+func coauthor(policy *networkingv1.NetworkPolicy) string {
+	for _, entry := range policy.ManagedFields {
+		if entry.Manager == fieldManager && entry.Operation == metav1.ManagedFieldsOperationApply || entry.FieldsV1 == nil {
+			continue
+		}
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil || fields["f:spec"] != nil {
+			return fmt.Sprintf("%.64q", entry.Manager)
+		}
+	}
+	return ""
 }
 
 // fieldManager is the stock driver's (contract 9.1), so that the policy stays one owner's when either runs.

@@ -5,19 +5,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
 
 // Place is a namespace that sandboxes of one workspace may be made in, as it was when it was read. The zero Place is none.
 type Place struct {
-	// Namespace is its name and UID the namespace itself.
+	// Namespace is its name. UID is the namespace itself, by which Still knows it again.
 	Namespace string
 	UID       types.UID
 	// Annotations are all that it has; the identity of its sandboxes is read from them (contract 9.4).
 	Annotations map[string]string
-	// Allowlist is what the list said, in operator mode.
-	Allowlist verdict.Evidence
 }
 
 func placeOf(ns *corev1.Namespace) Place {

@@ -3,6 +3,8 @@ package workspaces
 import (
 	"fmt"
 	"strings"
+
+	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
 // SCC is how a managed namespace comes by its ranges on OpenShift. The zero SCC is invalid.
@@ -18,8 +20,8 @@ const (
 
 // The annotations of the allocator (contract 9.3).
 const (
-	uidRange           = "openshift.io/sa.scc.uid-range"
-	supplementalGroups = "openshift.io/sa.scc.supplemental-groups"
+	uidRange           = workspace.AnnotationUIDRange
+	supplementalGroups = workspace.AnnotationSupplementalGroups
 	selinuxLabel       = "openshift.io/sa.scc.mcs"
 )
 
@@ -43,37 +45,63 @@ func (s SCC) copied(source map[string]string) map[string]string {
 	return out
 }
 
-// allocation is how far the allocator has come with a namespace.
+// allocation is whether a namespace has the ranges that its sandboxes take their identity from.
 type allocation uint8
 
 const (
-	// allocationPending: it may still come.
+	// allocationPending: they may still come.
 	allocationPending allocation = iota
 	// allocationDone: there is nothing to wait for.
 	allocationDone
-	// allocationPrevented: a uid range stands there without the SELinux label, so the allocator passes the namespace over.
+	// allocationPrevented: they do not come by themselves.
 	allocationPrevented
 )
 
-// allocated says how far it is, given the source's annotations: without any of the three there is no allocator (contract 9.3).
+// allocated says how far it is, given the source's annotations: without any of the three there is no allocator (contract 9.3). When it is
+// not done, the text says of the namespace why. Sandboxes of a namespace without ranges would run as the default user (contract 9.4), so
+// it is not done without them whatever s is.
 func (s SCC) allocated(source, have map[string]string) (allocation, string) {
-	if s != SCCAllocate || !hasAny(source, uidRange, supplementalGroups, selinuxLabel) {
+	if !hasAny(source, uidRange, supplementalGroups, selinuxLabel) {
 		return allocationDone, ""
 	}
-	var missing []string
-	for _, key := range []string{uidRange, supplementalGroups, selinuxLabel} {
-		if _, ok := have[key]; !ok {
-			missing = append(missing, key)
-		}
+	if s != SCCAllocate {
+		return copiedWhole(source, have)
 	}
+	missing := lacking(have, uidRange, supplementalGroups, selinuxLabel)
 	if len(missing) == 0 {
 		return allocationDone, ""
 	}
-	if _, ranged := have[uidRange]; ranged && missing[len(missing)-1] == selinuxLabel {
-		return allocationPrevented, fmt.Sprintf("it has %s and no %s, so the cluster's allocator passes it over; somebody, or this driver with"+
+	if hasAny(have, uidRange) && !hasAny(have, selinuxLabel) {
+		return allocationPrevented, fmt.Sprintf("has %s and no %s, so the cluster's allocator passes it over; somebody, or this driver with"+
 			" openshift_scc = %q, set the range: delete the namespace and let it be made again", uidRange, selinuxLabel, SCCCopy)
 	}
-	return allocationPending, "it lacks " + strings.Join(missing, ", ")
+	return allocationPending, "lacks " + strings.Join(missing, ", ")
+}
+
+// copiedWhole is allocated for ranges that are copied when the namespace is made, and at no other time. Ranges that the allocator gave are as good.
+func copiedWhole(source, have map[string]string) (allocation, string) {
+	needed := []string{uidRange}
+	if hasAny(source, supplementalGroups) {
+		needed = append(needed, supplementalGroups)
+	}
+	missing := lacking(have, needed...)
+	switch {
+	case len(missing) == 0:
+		return allocationDone, ""
+	case !hasAny(source, uidRange):
+		return allocationPrevented, fmt.Sprintf("lacks %s, and openshift_scc = %q cannot copy it: the source namespace lacks it too", uidRange, SCCCopy)
+	}
+	return allocationPrevented, fmt.Sprintf("lacks %s, which openshift_scc = %q gives a namespace only when it makes it: delete the namespace and let it be made again",
+		strings.Join(missing, ", "), SCCCopy)
+}
+
+func lacking(have map[string]string, keys ...string) (missing []string) {
+	for _, key := range keys {
+		if !hasAny(have, key) {
+			missing = append(missing, key)
+		}
+	}
+	return missing
 }
 
 func hasAny(of map[string]string, keys ...string) bool {

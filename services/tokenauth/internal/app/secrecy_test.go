@@ -108,7 +108,7 @@ func TestNothingOfATokenIsDisclosed(t *testing.T) {
 	explained := run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", binary))
 	output["explanation of a binary file"] = explained.stdout + explained.stderr
 	err := sendRaw(t, s.dial(d), binary)
-	if status.Code(err) != codes.Internal {
+	if s := status.Convert(err); s.Code() != codes.InvalidArgument || s.Message() != "credential: is not valid UTF-8" {
 		t.Errorf("binary on the wire: %v", err)
 	}
 	output["error of binary on the wire"] = fmt.Sprint(err, status.Convert(err).Details())
@@ -129,7 +129,7 @@ func TestNothingOfATokenIsDisclosed(t *testing.T) {
 	}
 	output["log"] = d.stderr.String() + d.stdout.String()
 	output["log of the libraries"] = library.String()
-	if !strings.Contains(output["log"], `"grpc_code":"Internal"`) {
+	if !strings.Contains(output["log"], `"error":"credential: is not valid UTF-8"`) {
 		t.Error("the call with bytes that are no text has no line")
 	}
 	for where, text := range output {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 
 	tokenauthv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/tokenauth/v1"
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/authenticate"
@@ -67,7 +66,7 @@ func wire(ctx context.Context, p *command.Parts[*Settings]) error {
 	}
 	p.Group.Add("authenticate", server.Run)
 	policy := meshrpc.Policy{tokenauthv1.TokenAuthService_ServiceDesc.ServiceName: {"lifecycle"}}
-	return p.ServeMesh(ctx, p.Settings.Own.ServerConfig, p.Settings.Mesh, policy, func(s *grpc.Server) {
+	return p.ServeMesh(ctx, p.Settings.Own.ServerConfig, p.Settings.Mesh, policy, func(s meshrpc.Registrar) {
 		tokenauthv1.RegisterTokenAuthServiceServer(s, server)
 	})
 }

@@ -103,7 +103,7 @@ func serve(t *testing.T, settings service.Settings, decide service.Inquirer, rec
 		t.Fatal(err)
 	}
 	policy := meshrpc.Policy{tokenauthv1.TokenAuthService_ServiceDesc.ServiceName: {"lifecycle", "supervisorctl"}}
-	server, err := mesh.NewServer(policy, func(g *grpc.Server) { tokenauthv1.RegisterTokenAuthServiceServer(g, s) }, daemon.ServerOptions(log, checks)...)
+	server, err := mesh.NewServer(policy, func(g meshrpc.Registrar) { tokenauthv1.RegisterTokenAuthServiceServer(g, s) }, daemon.ServerOptions(log, checks)...)
 	if err != nil {
 		t.Fatal(err)
 	}

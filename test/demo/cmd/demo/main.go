@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -49,7 +50,11 @@ func run() int {
 	case errors.Is(err, errInterrupted) || errors.Is(context.Cause(ctx), errInterrupted):
 		return exitInterrupted
 	}
-	fmt.Fprintln(os.Stderr, "demo:", err)
+	text := err.Error()
+	if demo.Told(err) {
+		text, _, _ = strings.Cut(text, "\n")
+	}
+	fmt.Fprintln(os.Stderr, "demo:", text)
 	return exitFailed
 }
 

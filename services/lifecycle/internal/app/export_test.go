@@ -1,0 +1,4 @@
+package app
+
+// RelayServerOptions are those of the server for relays.
+var RelayServerOptions = relayServerOptions
