@@ -1,7 +1,7 @@
 // Package e2e holds the tests that need a real node: real Pods, real projected tokens and what tokenauth
-// says of them, NetworkPolicies that block, sandboxes that supervisorctl sets up and that really run (see
-// package companions for what runs in them), and real users who must not reach the private socket. They
-// need root; `make test` runs them when it has it.
+// says of them, NetworkPolicies that block, sandboxes that really run (see package companions for what
+// runs in them), set up by supervisorctl alone or by all four daemons for the reference gateway, and real
+// users who must not reach the private socket. They need root; `make test` runs them when it has it.
 //
 // Whatever must not be reachable is reached by a control at the same time, so that each of these tests can
 // fail. What they wait for is the node, not the processor: they gain from a -parallel above the number of

@@ -261,7 +261,7 @@ func defaultDeny(t *testing.T, g *ground) {
 	ns := g.namespace(t)
 	g.Cluster.Apply(t, ns, []byte(anyPod))
 	b := g.box(t, ns)
-	s := g.provision(t, b)
+	g.provision(t, b)
 	gateway := "tcp:" + strings.TrimPrefix(g.Endpoint, "http://")
 	cluster.Eventually(t, "the namespace denies", func(ctx context.Context) error {
 		said, err := g.onlooker(ctx, ns, gateway)
@@ -275,7 +275,7 @@ func defaultDeny(t *testing.T, g *ground) {
 	pod, err := g.Cluster.Client().CoreV1().Pods(ns).Get(t.Context(), b.SupervisorName(), metav1.GetOptions{})
 	noError(t, err)
 	// The session that is cut is the one of now: one that a busy machine had renewed meanwhile would be taken for the one after the cut.
-	s, err = g.await(t.Context(), b)
+	s, err := g.await(t.Context(), b)
 	noError(t, err)
 	if g.cut(pod.Status.PodIP) == 0 {
 		t.Fatal("the supervisor has no connection to cut")

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -89,7 +90,14 @@ var proberLoaded struct {
 	done bool
 }
 
-func newProber(t *testing.T) *prober {
+// How long a fence may take to close until it is found open, which is how long a probe of an open one takes.
+const (
+	patience = 30 * time.Second // the default
+	brief    = 15 * time.Second // where something else has to come about meanwhile
+	hasty    = 5 * time.Second  // where nothing has
+)
+
+func newProber(t *testing.T, settle time.Duration) *prober {
 	t.Helper()
 	c := cluster.Start(t, cluster.Node)
 	loadProber(t, c)
@@ -105,11 +113,11 @@ boundary_port = 5500
 [portcullis.supervisorctl]
 probe_image = %[2]q
 probe_image_pull_policy = "IfNotPresent"
-fence_probe_settle = "30s"
+fence_probe_settle = %[4]q
 fence_probe_timeout = "3m"
 [portcullis.kubernetes]
 kubeconfig = %[3]q
-`, p.namespace, proberImage, c.ServiceAccountKubeconfig(t, p.namespace, "prober")))
+`, p.namespace, proberImage, c.ServiceAccountKubeconfig(t, p.namespace, "prober"), settle.String()))
 	return p
 }
 
@@ -194,7 +202,7 @@ func TestFenceProbeProvesAFence(t *testing.T) {
 	for name, others := range map[string]string{"alone": "", "default-deny": platformDenies} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newProber(t)
+			p := newProber(t, patience)
 			if others != "" {
 				p.c.Apply(t, p.namespace, []byte(others))
 			}
@@ -218,12 +226,16 @@ func TestFenceProbeProvesAFence(t *testing.T) {
 // enforces nothing.
 func TestFenceProbeFindsAnOpenFence(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ others, reason string }{
-		"egress": {somebodyOpensEgress, "fence_egress_open"}, "ingress": {somebodyOpensIngress, "fence_ingress_open"}, "altered": {somebodysFence, "fence_altered"},
+	for name, c := range map[string]struct {
+		others, reason string
+		settle         time.Duration
+	}{
+		"egress": {somebodyOpensEgress, "fence_egress_open", hasty}, "ingress": {somebodyOpensIngress, "fence_ingress_open", brief},
+		"altered": {somebodysFence, "fence_altered", patience},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newProber(t)
+			p := newProber(t, c.settle)
 			p.c.Apply(t, p.namespace, []byte(c.others))
 			p.demand(p.probe(), 2, "not enforced", c.reason)
 		})
@@ -235,12 +247,12 @@ func TestFenceProbeInDoubt(t *testing.T) {
 	t.Parallel()
 	t.Run("dead target", func(t *testing.T) {
 		t.Parallel()
-		p := newProber(t)
+		p := newProber(t, brief)
 		p.demand(p.probe("--target", "kubernetes", "--target", p.machine(false)), 3, "unknown", "probe_target_unreached")
 	})
 	t.Run("no image", func(t *testing.T) {
 		t.Parallel()
-		p := newProber(t)
+		p := newProber(t, patience)
 		text, err := os.ReadFile(p.settings)
 		if err != nil {
 			t.Fatal(err)
@@ -254,7 +266,7 @@ func TestFenceProbeInDoubt(t *testing.T) {
 	})
 	t.Run("interrupted", func(t *testing.T) {
 		t.Parallel()
-		p := newProber(t)
+		p := newProber(t, patience)
 		cmd, stdout, stderr := p.command()
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -51,17 +51,22 @@ var loaded struct {
 	images companions.Images
 }
 
-// newGround starts one, with further changes of its settings.
-func newGround(t *testing.T, mode supervisor.Mode, changes ...func(*supervisor.Site)) *ground {
+func loadImages(t *testing.T, c *cluster.Cluster) companions.Images {
 	t.Helper()
-	c := cluster.Start(t, cluster.Node)
-	g := &ground{Site: supervisor.OnNode(t, c, reconcile.Newest(), supervisor.Setup{Mode: mode})}
 	loaded.Lock()
 	defer loaded.Unlock()
 	if loaded.images == (companions.Images{}) {
 		loaded.images = companions.LoadImages(t, c)
 	}
-	g.Images = loaded.images
+	return loaded.images
+}
+
+// newGround starts one, with further changes of its settings.
+func newGround(t *testing.T, mode supervisor.Mode, changes ...func(*supervisor.Site)) *ground {
+	t.Helper()
+	c := cluster.Start(t, cluster.Node)
+	g := &ground{Site: supervisor.OnNode(t, c, reconcile.Newest(), supervisor.Setup{Mode: mode})}
+	g.Images = loadImages(t, c)
 	g.gateway = gatewayside.New(g.authenticate)
 	server := grpc.NewServer(gatewayside.ServerOption()...)
 	g.gateway.Register(server)
@@ -157,7 +162,7 @@ func (g *ground) box(t testing.TB, namespace string, changes ...func(*supervisor
 	changes = append(changes, func(d *supervisor.Draft) {
 		d.Sandbox.Annotations["openshell.ai/sandbox-runtime-main-process-spec"] = `{"version":1,"command":["/openshell-workload","family"],"tty":false}`
 		if d.Sandbox.Spec.VolumeClaimTemplates[0].Spec["storageClassName"] == nil {
-			g.volume(t, namespace, "workspace-"+d.Sandbox.Name)
+			volume(t, g.Cluster, namespace, "workspace-"+d.Sandbox.Name)
 		}
 	})
 	b, err := g.Make(t.Context(), namespace, changes...)
@@ -166,15 +171,15 @@ func (g *ground) box(t testing.TB, namespace string, changes ...func(*supervisor
 }
 
 // volume is a directory of the node that only this claim can have.
-func (g *ground) volume(t testing.TB, namespace, claim string) {
+func volume(t testing.TB, c *cluster.Cluster, namespace, claim string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "workspace")
 	noError(t, err)
-	volumes := g.Cluster.Client().CoreV1().PersistentVolumes()
+	volumes := c.Client().CoreV1().PersistentVolumes()
 	made, err := volumes.Create(t.Context(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "workspace-"},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}, // enough for any claim
 			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			PersistentVolumeSource:        corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}},
