@@ -53,6 +53,11 @@ func Command(t testing.TB, daemon string, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*Limit)
 	t.Cleanup(cancel)
+	return command(ctx, t, daemon, args...)
+}
+
+func command(ctx context.Context, t testing.TB, daemon string, args ...string) *exec.Cmd {
+	t.Helper()
 	cmd := exec.CommandContext(ctx, Path(t, daemon), args...)
 	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
 	return cmd
@@ -88,7 +93,7 @@ func (w *transcript) String() string {
 // Start runs the daemon with the settings; it is killed when the test ends, and its log is shown if the test failed.
 func Start(t testing.TB, daemon, settings string) *Process {
 	t.Helper()
-	cmd := Command(t, daemon, "--config", Settings(t, settings))
+	cmd := command(t.Context(), t, daemon, "--config", Settings(t, settings)) // it lives as long as the test, which may wait for its turn
 	p := &Process{t: t, name: daemon, cmd: cmd, stderr: &transcript{}, done: make(chan struct{})}
 	cmd.Stderr = p.stderr
 	if err := cmd.Start(); err != nil {
