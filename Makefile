@@ -32,6 +32,7 @@ SYSTEM = $(LONGEST) $(shell go list ./test/... | grep -v -e /test/e2e -e /test/c
 # The cluster's kubeconfig is not for the tests: they find the cluster themselves.
 # `make check` vets all code, and nobody debugs a test binary of a run: leaving both away is a third of the time.
 GOTEST := env -u KUBECONFIG go test -race -vet=off -ldflags=-w -timeout 20m
+LONG = $(GOTEST) $(UNCACHED) -tags portcullis_long
 # The schedules once more, by the thousand: the race detector leaves time for a few hundred. Then with each planted fault,
 # which must be noticed, in the simulation and in the package's own schedules.
 SIMULATION := go test -timeout 20m ./test/sim && go test -timeout 20m -tags portcullis_mutants -run 'TestPlantedFaults|SchedulesNotice' ./test/sim ./shared/allowlist
@@ -80,12 +81,13 @@ test-units: compiler ## Run the tests that need nothing, with the simulations.
 	$(GOTEST) $(UNITS)
 	$(SIMULATION)
 
-.PHONY: test-crash
-test-crash: compiler ## Kill supervisorctl at each of its writes, ask for fifty sandboxes at once, judge the driver by the contract; takes some fifteen minutes.
+.PHONY: test-long
+test-long: compiler ## Run the tests that take too long for make test: every write a crash point, fifty sandboxes at once, the whole demo (root); takes some twenty minutes.
 	$(CLUSTER) build controlplane
-	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) -tags portcullis_long -run 'Crash|ManyAtOnce|Damage' -v ./test/supervisor
-	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) -tags portcullis_long -run 'Crash|RollBack|Away|Replicas|Relay|SlowGateway|Conformance' -v ./test/lifecycle
-	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) -tags portcullis_long ./test/scenario
+	$(CLUSTER) run controlplane -- $(LONG) -run 'Crash|ManyAtOnce|Damage' -v ./test/supervisor
+	$(CLUSTER) run controlplane -- $(LONG) -v ./test/lifecycle
+	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; $(CLUSTER) run node -- $(LONG) -run Demo -v ./test/e2e; $(CLUSTER) down node; \
+	else echo "NOT RUN: the demo on a node needs root."; fi
 
 .PHONY: test-node
 test-node: compiler ## Run the tests that need a real node (root).
