@@ -37,12 +37,12 @@ func (a *attempt) awaitHeld(t *testing.T, ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		all, err := left(ctx, a.Cluster, a.namespace, a.wish.GetId(), a.wish.GetName())
+		all, err := left(ctx, a.Site, a.namespace, a.wish.GetId(), a.wish.GetName())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(all) > 0 && all[0].GetKind() == "Sandbox" {
-			if err := a.Faults.AwaitHeld(ctx, reconcile.CreatePod, types.NamespacedName{Namespace: all[0].GetNamespace(), Name: all[0].GetName()}); err != nil {
+		if len(all) > 0 && all[0].kind == boxes {
+			if err := a.Faults.AwaitHeld(ctx, reconcile.CreatePod, types.NamespacedName{Namespace: all[0].Namespace, Name: all[0].Name}); err != nil {
 				t.Fatal(err)
 			}
 			return
@@ -58,7 +58,7 @@ func (a *attempt) awaitHeld(t *testing.T, ctx context.Context) {
 // nothing, with nobody there but the cluster; a delete needs neither; a token is then not judged, and that is no refusal.
 func TestDaemonsAway(t *testing.T) {
 	t.Parallel()
-	g := raiseGated(t, "managed", sshIngress)
+	g := raiseGated(t, standIns(t), "managed", sshIngress)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	stands := g.attempt("stands", nil)
@@ -103,7 +103,7 @@ func TestDaemonsAway(t *testing.T) {
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("without tokenauth an authentication answers %v", err)
 	}
-	if err := g.Rerun(ctx, mesh.Supervisorctl); err != nil {
+	if err := g.Mesh.Run(ctx, mesh.Supervisorctl); err != nil {
 		t.Fatal(err)
 	}
 	again := g.attempt("again", nil)

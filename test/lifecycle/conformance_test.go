@@ -14,42 +14,25 @@ import (
 	"google.golang.org/grpc/backoff"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 	"github.com/portcullis-mesh/portcullis/shared/secret"
 	"github.com/portcullis-mesh/portcullis/shared/udsock"
-	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
-	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/conformance"
 	"github.com/portcullis-mesh/portcullis/test/gateway/credentials"
 	"github.com/portcullis-mesh/portcullis/test/lifecycle"
 	"github.com/portcullis-mesh/portcullis/test/mesh"
 )
 
-// TestConformance: the whole mesh keeps the contract, call by call. In operator mode the driver takes driver_config, in shared mode it
-// does not.
+// TestConformance: the whole mesh keeps the contract, call by call. It is in operator mode, in which the driver can be asked for most.
 func TestConformance(t *testing.T) {
-	t.Run("operator", func(t *testing.T) {
-		t.Parallel()
-		s := lifecycle.Raise(t, cluster.Start(t, cluster.ControlPlane), reconcile.Newest(), "operator", func(o *mesh.Options) {
-			o.Stock = append(o.Stock, "allow_driver_config = true")
-		})
-		target := &operated{underTest: under(t, s, s.Workspace("one"), s.Workspace("two")), forbidden: s.GatewayID + "-closed"}
-		s.Namespace(target.forbidden, nil)
-		target.usable(s)
-		without(t, conformance.Run(t, target), "authenticate.absent", "hostile.config-disabled", "field.config-disabled")
-	})
-	t.Run("shared", func(t *testing.T) {
-		t.Parallel()
-		s := lifecycle.Raise(t, cluster.Start(t, cluster.ControlPlane), reconcile.Newest(), "shared")
-		target := under(t, s, "one", "two")
-		// What does not depend on how names are made and found is judged in operator mode.
-		without(t, conformance.Run(t, target, "create.", "get.", "list.", "delete.", "collide.", "workspace.", "hostile.", "field.", "watch.snapshot"),
-			"create.forbidden", "workspace.forbidden", "hostile.config-", "field.config-")
-	})
+	t.Parallel()
+	s := standIns(t).Raise(t, "operator", nil, withConfig)
+	target := &operated{underTest: under(t, s, s.Workspace("one"), s.Workspace("two")), forbidden: s.GatewayID + "-closed"}
+	s.Namespace(target.forbidden, nil)
+	target.usable(s)
+	without(t, conformance.Run(t, target), "authenticate.absent", "hostile.config-disabled", "field.config-disabled")
 }
 
 // without fails the test when a check was not made that does not begin with one of these.
@@ -137,39 +120,26 @@ func (u *underTest) namespace(workspace string) string {
 	return u.site.Shared
 }
 
-var sandboxes = schema.GroupVersionResource{Group: "agents.x-k8s.io", Version: "v1beta1", Resource: "sandboxes"}
-
 func (u *underTest) Objects(ctx context.Context, workspace, id string) ([]string, error) {
-	kinds := []schema.GroupVersionResource{sandboxes}
-	for _, resource := range []string{"pods", "services", "secrets", "persistentvolumeclaims"} {
-		kinds = append(kinds, schema.GroupVersionResource{Version: "v1", Resource: resource})
-	}
+	kinds, fit := kinds, func(o *metav1.ObjectMeta) bool { return bears(o, id) }
 	if id == "" {
-		kinds = kinds[:1]
+		kinds, fit = kinds[:1], func(o *metav1.ObjectMeta) bool { return o.Labels["openshell.ai/sandbox-workspace"] == workspace }
 	}
+	all, err := objects(ctx, u.site, u.namespace(workspace), kinds, fit)
 	var found []string
-	for _, kind := range kinds {
-		list, err := u.site.Cluster.Dynamic().Resource(kind).Namespace(u.namespace(workspace)).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			object := &list.Items[i]
-			if id != "" && bears(object, id) || id == "" && object.GetLabels()["openshell.ai/sandbox-workspace"] == workspace {
-				found = append(found, kind.Resource+"/"+object.GetName())
-			}
-		}
+	for _, o := range all {
+		found = append(found, o.kind.Resource+"/"+o.Name)
 	}
-	return found, nil
+	return found, err
 }
 
 // bears reports whether an object is of the sandbox with the id. What is too short for an id of a sandbox is no part of a name.
-func bears(object *unstructured.Unstructured, id string) bool {
+func bears(object *metav1.ObjectMeta, id string) bool {
 	const uuid = 36
-	if len(id) >= uuid && strings.Contains(object.GetName(), strings.ToLower(id)) {
+	if len(id) >= uuid && strings.Contains(object.Name, strings.ToLower(id)) {
 		return true
 	}
-	for _, values := range []map[string]string{object.GetLabels(), object.GetAnnotations()} {
+	for _, values := range []map[string]string{object.Labels, object.Annotations} {
 		for _, value := range values {
 			if strings.EqualFold(value, id) {
 				return true
@@ -190,7 +160,7 @@ func (u *underTest) Disturb(ctx context.Context) error {
 }
 
 func (u *underTest) Touch(ctx context.Context, workspace, id string) error {
-	at := u.site.Cluster.Dynamic().Resource(sandboxes).Namespace(u.namespace(workspace))
+	at := u.site.Cluster.Dynamic().Resource(boxes).Namespace(u.namespace(workspace))
 	list, err := at.List(ctx, metav1.ListOptions{LabelSelector: "openshell.ai/sandbox-id=" + id})
 	if err == nil && len(list.Items) != 1 {
 		err = fmt.Errorf("sandbox %s has %d objects", id, len(list.Items))

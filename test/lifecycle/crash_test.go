@@ -12,21 +12,21 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 	"github.com/portcullis-mesh/portcullis/test/lifecycle"
 	"github.com/portcullis-mesh/portcullis/test/mesh"
 )
 
-// TestRollBackInModes is TestRollBack with every harm in the modes that ask for more.
-func TestRollBackInModes(t *testing.T) {
-	for _, mode := range []string{"operator", "managed"} {
+// TestRollBack harms the requests of a create in every way, in every mode.
+func TestRollBack(t *testing.T) {
+	with := standIns(t)
+	for _, mode := range []string{"operator", "shared", "managed"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			g := raiseGated(t, mode, sshIngress)
+			g := raiseGated(t, with, mode, sshIngress)
 			t.Run("requests", func(t *testing.T) {
-				rollBack(t, g, lifecycle.Refused, lifecycle.Dropped, lifecycle.Lost, lifecycle.Kept, lifecycle.Done)
+				rollBack(t, g.in(t), lifecycle.Refused, lifecycle.Dropped, lifecycle.Lost, lifecycle.Kept, lifecycle.Done)
 			})
 		})
 	}
@@ -40,7 +40,8 @@ func TestCrash(t *testing.T) {
 	for _, mode := range []string{"operator", "shared", "managed"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			g := raiseGated(t, mode, shortLived, sshIngress)
+			g := raiseGated(t, standIns(t), mode, shortLived, sshIngress)
+			g.learn(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			var reaped []*attempt
@@ -84,10 +85,10 @@ func (a *attempt) dieAt(ctx context.Context, n int, last bool) error {
 		return errors.New("the call was granted by a process that was dead")
 	}
 	trap.Release()
-	if err := a.Rerun(ctx, mesh.Lifecycle); err != nil {
+	if err := a.Mesh.Run(ctx, mesh.Lifecycle); err != nil {
 		return err
 	}
-	all, err := left(ctx, a.Cluster, a.namespace, a.wish.GetId(), a.wish.GetName())
+	all, err := left(ctx, a.Site, a.namespace, a.wish.GetId(), a.wish.GetName())
 	if err != nil {
 		return err
 	}
@@ -110,10 +111,10 @@ func (g *gated) dieDuringProvision(t *testing.T, ctx context.Context) *attempt {
 		t.Error("the call was granted by a process that was dead")
 	}
 	g.releasePods()
-	if err := g.Rerun(ctx, mesh.Lifecycle); err != nil {
+	if err := g.Mesh.Run(ctx, mesh.Lifecycle); err != nil {
 		t.Fatal(err)
 	}
-	all, err := left(ctx, g.Cluster, a.namespace, a.wish.GetId(), a.wish.GetName())
+	all, err := left(ctx, g.Site, a.namespace, a.wish.GetId(), a.wish.GetName())
 	if err = errors.Join(err, describe(unmarked(all))); err != nil {
 		t.Errorf("killed during Provision: %v", err)
 	}
@@ -124,7 +125,7 @@ func (g *gated) dieDuringProvision(t *testing.T, ctx context.Context) *attempt {
 func (a *attempt) demandReaped(t *testing.T, ctx context.Context) {
 	t.Helper()
 	for {
-		err := nothingLeft(ctx, a.Cluster, a.namespace, a.wish.GetId(), a.wish.GetName())
+		err := nothingLeft(ctx, a.Site, a.namespace, a.wish.GetId(), a.wish.GetName())
 		if err == nil {
 			return
 		}
@@ -141,7 +142,7 @@ func (a *attempt) demandReaped(t *testing.T, ctx context.Context) {
 // runs can be stopped and deleted.
 func TestNATSAway(t *testing.T) {
 	t.Parallel()
-	g := raiseGated(t, "operator")
+	g := raiseGated(t, standIns(t), "operator")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	stands := g.attempt("stands", nil)
@@ -172,8 +173,8 @@ func TestNATSAway(t *testing.T) {
 }
 
 // unmarked are the Sandboxes among objects that no reaper would delete.
-func unmarked(all []*unstructured.Unstructured) []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(all), func(o *unstructured.Unstructured) bool {
-		return o.GetKind() != "Sandbox" || o.GetLabels()[workspace.LabelCreate] == workspace.CreatePending || o.GetDeletionTimestamp() != nil
+func unmarked(all []object) []object {
+	return slices.DeleteFunc(slices.Clone(all), func(o object) bool {
+		return o.kind != boxes || o.Labels[workspace.LabelCreate] == workspace.CreatePending || o.DeletionTimestamp != nil
 	})
 }

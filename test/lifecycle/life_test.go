@@ -11,66 +11,58 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
-	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
-	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/lifecycle"
 )
 
-// TestLife: a sandbox in each mode, from the handshake to the end.
-func TestLife(t *testing.T) {
-	for _, mode := range []string{"operator", "shared", "managed"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			s := lifecycle.Raise(t, cluster.Start(t, cluster.ControlPlane), reconcile.Newest(), mode)
-			answered, err := s.Driver.GetCapabilities(s.Context(), &computev1.GetCapabilitiesRequest{Gateway: lifecycle.Gateway()})
-			if err != nil || !answered.GetSupportsSandboxAuthentication() {
-				t.Fatalf("capabilities %v, error %v", answered, err)
-			}
-			workspace := s.Workspace("team")
-			s.Eventually("the workspace may be used", func() error {
-				_, err := s.Driver.EnsureWorkspace(s.Context(), &computev1.EnsureWorkspaceRequest{Workspace: workspace})
-				return err
-			})
-			wish := s.Wish(workspace, "box")
-			if _, err := s.Driver.ValidateSandboxCreate(s.Context(), &computev1.ValidateSandboxCreateRequest{Sandbox: wish}); err != nil {
-				t.Fatal(err)
-			}
-			made, err := s.Driver.CreateSandbox(s.Context(), &computev1.CreateSandboxRequest{Sandbox: wish})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.AwaitReady(wish.GetId())
-			demandEvidence(t, s, wish)
-			if _, err := s.Driver.CreateSandbox(s.Context(), &computev1.CreateSandboxRequest{Sandbox: wish}); status.Code(err) != codes.AlreadyExists {
-				t.Errorf("a second create: %v", err)
-			}
-			if _, err := s.Driver.StopSandbox(s.Context(), &computev1.StopSandboxRequest{SandboxId: wish.GetId()}); err != nil {
-				t.Fatal(err)
-			}
-			started, err := s.Driver.StartSandbox(s.Context(), &computev1.StartSandboxRequest{
-				SandboxId: wish.GetId(), GenerationId: "g0000000000000001", LaunchAuthentication: s.Bundle(wish.GetId()),
-				ExpectedRuntimeIdentity: made.GetRuntimeIdentity(),
-			})
-			if err != nil || started.GetRuntimeIdentity() == made.GetRuntimeIdentity() {
-				t.Fatalf("started as %q, error %v", started.GetRuntimeIdentity(), err)
-			}
-			s.AwaitReady(wish.GetId())
-			gone, err := s.Driver.DeleteSandbox(s.Context(), &computev1.DeleteSandboxRequest{SandboxId: wish.GetId()})
-			if err != nil || !gone.GetDeleted() {
-				t.Fatalf("deleted %t, error %v", gone.GetDeleted(), err)
-			}
-			s.Eventually("the sandbox is gone", func() error {
-				_, err := s.Driver.GetSandbox(s.Context(), &computev1.GetSandboxRequest{SandboxId: wish.GetId()})
-				if status.Code(err) == codes.NotFound {
-					return nil
-				}
-				return status.Error(codes.Unknown, "still there")
-			})
-			again, err := s.Driver.DeleteSandbox(s.Context(), &computev1.DeleteSandboxRequest{SandboxId: wish.GetId()})
-			if err != nil || again.GetDeleted() {
-				t.Errorf("a second delete: %t, error %v", again.GetDeleted(), err)
-			}
-		})
+// life is that of a sandbox, from the handshake to the end.
+func life(t *testing.T, s *lifecycle.Site) {
+	answered, err := s.Driver.GetCapabilities(s.Context(), &computev1.GetCapabilitiesRequest{Gateway: lifecycle.Gateway()})
+	if err != nil || !answered.GetSupportsSandboxAuthentication() {
+		t.Fatalf("capabilities %v, error %v", answered, err)
+	}
+	workspace := s.Workspace("team")
+	s.Eventually("the workspace may be used", func() error {
+		_, err := s.Driver.EnsureWorkspace(s.Context(), &computev1.EnsureWorkspaceRequest{Workspace: workspace})
+		return err
+	})
+	wish := s.Wish(workspace, "box")
+	if _, err := s.Driver.ValidateSandboxCreate(s.Context(), &computev1.ValidateSandboxCreateRequest{Sandbox: wish}); err != nil {
+		t.Fatal(err)
+	}
+	made, err := s.Driver.CreateSandbox(s.Context(), &computev1.CreateSandboxRequest{Sandbox: wish})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitReady(wish.GetId())
+	demandEvidence(t, s, wish)
+	if _, err := s.Driver.CreateSandbox(s.Context(), &computev1.CreateSandboxRequest{Sandbox: wish}); status.Code(err) != codes.AlreadyExists {
+		t.Errorf("a second create: %v", err)
+	}
+	if _, err := s.Driver.StopSandbox(s.Context(), &computev1.StopSandboxRequest{SandboxId: wish.GetId()}); err != nil {
+		t.Fatal(err)
+	}
+	started, err := s.Driver.StartSandbox(s.Context(), &computev1.StartSandboxRequest{
+		SandboxId: wish.GetId(), GenerationId: "g0000000000000001", LaunchAuthentication: s.Bundle(wish.GetId()),
+		ExpectedRuntimeIdentity: made.GetRuntimeIdentity(),
+	})
+	if err != nil || started.GetRuntimeIdentity() == made.GetRuntimeIdentity() {
+		t.Fatalf("started as %q, error %v", started.GetRuntimeIdentity(), err)
+	}
+	s.AwaitReady(wish.GetId())
+	gone, err := s.Driver.DeleteSandbox(s.Context(), &computev1.DeleteSandboxRequest{SandboxId: wish.GetId()})
+	if err != nil || !gone.GetDeleted() {
+		t.Fatalf("deleted %t, error %v", gone.GetDeleted(), err)
+	}
+	s.Eventually("the sandbox is gone", func() error {
+		_, err := s.Driver.GetSandbox(s.Context(), &computev1.GetSandboxRequest{SandboxId: wish.GetId()})
+		if status.Code(err) == codes.NotFound {
+			return nil
+		}
+		return status.Error(codes.Unknown, "still there")
+	})
+	again, err := s.Driver.DeleteSandbox(s.Context(), &computev1.DeleteSandboxRequest{SandboxId: wish.GetId()})
+	if err != nil || again.GetDeleted() {
+		t.Errorf("a second delete: %t, error %v", again.GetDeleted(), err)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestReplicas(t *testing.T) {
 	}
 	for _, wish := range wishes {
 		s.Eventually("nothing is left", func() error {
-			return nothingLeft(ctx, s.Cluster, s.Shared, wish.GetId(), wish.GetName())
+			return nothingLeft(ctx, s, s.Shared, wish.GetId(), wish.GetName())
 		})
 	}
 }
@@ -167,7 +167,7 @@ func TestRelay(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(home, "ca.crt"), slices.Concat(theirs, ours.PEM), 0o600))
 	restart := func() {
 		s.Mesh.Kill(mesh.Lifecycle)
-		must(t, s.Rerun(ctx, mesh.Lifecycle))
+		must(t, s.Mesh.Run(ctx, mesh.Lifecycle))
 	}
 	restart()
 	files := meshtest.NewFiles(t, ours, "relay")
@@ -207,7 +207,7 @@ func TestRelay(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, s.Rerun(ctx, mesh.Lifecycle))
+	must(t, s.Mesh.Run(ctx, mesh.Lifecycle))
 	s.Eventually("calls come back", func() error {
 		_, err := s.Driver.StopSandbox(ctx, &computev1.StopSandboxRequest{SandboxId: wish.GetId()})
 		return err
@@ -222,7 +222,7 @@ func TestRelay(t *testing.T) {
 	again.demand(t, "it is ready again", func() bool { return again.ready[wish.GetId()] })
 	_, err = s.Driver.DeleteSandbox(ctx, &computev1.DeleteSandboxRequest{SandboxId: wish.GetId()})
 	must(t, err)
-	s.Eventually("nothing is left", func() error { return nothingLeft(ctx, s.Cluster, s.Shared, wish.GetId(), wish.GetName()) })
+	s.Eventually("nothing is left", func() error { return nothingLeft(ctx, s, s.Shared, wish.GetId(), wish.GetName()) })
 }
 
 // runRelay runs a relay until the test ends, and says what it has written so far.
@@ -270,7 +270,7 @@ func freeAddress(t *testing.T) string {
 // count looks all the time how many objects each sandbox has; most ends that and is the highest number.
 func count(ctx context.Context, t *testing.T, s *lifecycle.Site) (most func() int) {
 	t.Helper()
-	w, err := s.Cluster.Dynamic().Resource(kinds[0]).Namespace(s.Shared).Watch(ctx, metav1.ListOptions{})
+	w, err := s.Cluster.Dynamic().Resource(boxes).Namespace(s.Shared).Watch(ctx, metav1.ListOptions{})
 	must(t, err)
 	highest, there := 0, map[string]map[string]bool{}
 	var running sync.WaitGroup

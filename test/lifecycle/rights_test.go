@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
-	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/lifecycle"
 	"github.com/portcullis-mesh/portcullis/test/mesh"
@@ -67,35 +66,31 @@ func right(verb, group, of string) string {
 	return verb + " " + of
 }
 
-// TestRights: in each mode lifecycle does its work with the rights that are shipped for that mode; nothing is denied, and between the
+// withConfig lets sandboxes be attached to things.
+func withConfig(o *mesh.Options) { o.Stock = append(o.Stock, "allow_driver_config = true") }
+
+// rights: in each mode lifecycle does its work with the rights that are shipped for that mode; nothing is denied, and between the
 // handshake and the end of a sandbox that is attached to everything it may be attached to, and of its workspace, every right is used.
-func TestRights(t *testing.T) {
-	for _, mode := range []string{"operator", "shared", "managed"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			s := lifecycle.RaiseGated(t, cluster.Start(t, cluster.ControlPlane), reconcile.Newest(), mode, []string{mesh.Lifecycle}, sshIngress,
-				func(o *mesh.Options) { o.Stock = append(o.Stock, "allow_driver_config = true") })
-			workspace := s.Workspace("team")
-			s.Eventually("the workspace may be used", func() error {
-				_, err := s.Driver.EnsureWorkspace(s.Context(), &computev1.EnsureWorkspaceRequest{Workspace: workspace})
-				return err
-			})
-			live(t, s, attached(t, s, workspace))
-			if mode == "managed" {
-				if _, err := s.Driver.DeleteWorkspace(s.Context(), &computev1.DeleteWorkspaceRequest{Workspace: workspace}); err != nil {
-					t.Error(err)
-				}
-			}
-			want := shipped(t, "lifecycle/rbac.yaml")
-			if mode == "managed" {
-				maps.Copy(want, shipped(t, "lifecycle/managed.yaml"))
-				// A server-side apply is a patch; that it makes what is not there is checked as a create, which is no request of its own.
-				delete(want, "create networkpolicies.networking.k8s.io")
-			}
-			demandUsed(t, s, want)
-			demandPowerless(t, s)
-		})
+func rights(t *testing.T, s *lifecycle.Site) {
+	workspace := s.Workspace("attached")
+	s.Eventually("the workspace may be used", func() error {
+		_, err := s.Driver.EnsureWorkspace(s.Context(), &computev1.EnsureWorkspaceRequest{Workspace: workspace})
+		return err
+	})
+	live(t, s, attached(t, s, workspace))
+	if s.Mode == "managed" {
+		if _, err := s.Driver.DeleteWorkspace(s.Context(), &computev1.DeleteWorkspaceRequest{Workspace: workspace}); err != nil {
+			t.Error(err)
+		}
 	}
+	want := shipped(t, "lifecycle/rbac.yaml")
+	if s.Mode == "managed" {
+		maps.Copy(want, shipped(t, "lifecycle/managed.yaml"))
+		// A server-side apply is a patch; that it makes what is not there is checked as a create, which is no request of its own.
+		delete(want, "create networkpolicies.networking.k8s.io")
+	}
+	demandUsed(t, s, want)
+	demandPowerless(t, s)
 }
 
 // demandUsed demands that lifecycle has used all of the rights and no other, and that nothing was denied.
@@ -156,7 +151,9 @@ func attached(t *testing.T, s *lifecycle.Site, workspace string) *computev1.Driv
 // live has a sandbox run, stop, start and go. The answer to the request that makes it is lost, so that it is looked for by its name.
 func live(t *testing.T, s *lifecycle.Site, wish *computev1.DriverSandbox) {
 	t.Helper()
-	s.Gates[mesh.Lifecycle].Set(lifecycle.Lost, 1, false, func(r lifecycle.Request) bool { return r.Verb == "create" && r.Resource == "sandboxes" })
+	s.Gates[mesh.Lifecycle].Set(lifecycle.Lost, 1, false, func(r lifecycle.Request) bool {
+		return r.Verb == "create" && r.Resource == "sandboxes" && r.Mentions(wish.GetId())
+	})
 	made, err := s.Driver.CreateSandbox(s.Context(), &computev1.CreateSandboxRequest{Sandbox: wish})
 	must(t, err)
 	// That no node offers one, or one does, is found out either way.
@@ -172,7 +169,7 @@ func live(t *testing.T, s *lifecycle.Site, wish *computev1.DriverSandbox) {
 	_, err = s.Driver.DeleteSandbox(s.Context(), &computev1.DeleteSandboxRequest{SandboxId: wish.GetId()})
 	must(t, err)
 	s.Eventually("nothing is left", func() error {
-		return nothingLeft(t.Context(), s.Cluster, s.NamespaceOf(wish.GetWorkspace()), wish.GetId(), wish.GetName())
+		return nothingLeft(t.Context(), s, s.NamespaceOf(wish.GetWorkspace()), wish.GetId(), wish.GetName())
 	})
 }
 

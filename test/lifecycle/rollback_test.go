@@ -26,10 +26,28 @@ type gated struct {
 	sequence []string
 }
 
-func raiseGated(t *testing.T, mode string, changes ...func(*mesh.Options)) *gated {
+func raiseGated(t *testing.T, with *lifecycle.StandIns, mode string, changes ...func(*mesh.Options)) *gated {
 	t.Helper()
-	s := lifecycle.RaiseGated(t, cluster.Start(t, cluster.ControlPlane), reconcile.Newest(), mode, []string{mesh.Lifecycle}, changes...)
-	g := &gated{Site: s, gate: s.Gates[mesh.Lifecycle]}
+	s := with.Raise(t, mode, []string{mesh.Lifecycle}, changes...)
+	return &gated{Site: s, gate: s.Gates[mesh.Lifecycle]}
+}
+
+// standIns are those of the shared API server.
+func standIns(t *testing.T) *lifecycle.StandIns {
+	t.Helper()
+	return lifecycle.StartStandIns(t, cluster.Start(t, cluster.ControlPlane), reconcile.Newest())
+}
+
+// in is the same for a subtest.
+func (g *gated) in(t *testing.T) *gated {
+	own := *g
+	own.Site = g.In(t)
+	return &own
+}
+
+// learn finds out the sequence.
+func (g *gated) learn(t *testing.T) {
+	t.Helper()
 	whole := g.attempt("whole", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -42,8 +60,7 @@ func raiseGated(t *testing.T, mode string, changes ...func(*mesh.Options)) *gate
 	if err := whole.remove(ctx); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("a create in %s mode asks for: %s", mode, strings.Join(g.sequence, ", "))
-	return g
+	t.Logf("a create in %s mode asks for: %s", g.Mode, strings.Join(g.sequence, ", "))
 }
 
 // sshIngress asks for the policy of managed mode, so that all requests of that mode are made.
@@ -99,7 +116,7 @@ func (a *attempt) remove(ctx context.Context) error {
 		if _, err := a.Driver.DeleteSandbox(ctx, &computev1.DeleteSandboxRequest{SandboxId: a.wish.GetId()}); err != nil {
 			return fmt.Errorf("delete: %w", err)
 		}
-		err := nothingLeft(ctx, a.Cluster, a.namespace, a.wish.GetId(), a.wish.GetName())
+		err := nothingLeft(ctx, a.Site, a.namespace, a.wish.GetId(), a.wish.GetName())
 		if err == nil {
 			return nil
 		}
@@ -122,7 +139,7 @@ func (a *attempt) settled(ctx context.Context, err error) error {
 		return fmt.Errorf("it answers %w", err)
 	}
 	for last := error(nil); ; time.Sleep(100 * time.Millisecond) {
-		now := nothingLeft(ctx, a.Cluster, a.namespace, a.wish.GetId(), a.wish.GetName())
+		now := nothingLeft(ctx, a.Site, a.namespace, a.wish.GetId(), a.wish.GetName())
 		if now == nil {
 			break
 		}
@@ -161,8 +178,10 @@ func (a *attempt) suffer(ctx context.Context, n int) error {
 	return a.settled(ctx, err)
 }
 
-// rollBack harms each request of a create in each of the ways.
+// rollBack harms each request of a create in each of the ways: whatever request fails, is lost or is waited for when the caller goes,
+// nothing of the sandbox is left.
 func rollBack(t *testing.T, g *gated, harms ...lifecycle.Harm) {
+	g.learn(t)
 	for n := range g.sequence {
 		for _, harm := range harms {
 			name := fmt.Sprintf("%d-%s", n+1, harm)
@@ -178,13 +197,4 @@ func rollBack(t *testing.T, g *gated, harms ...lifecycle.Harm) {
 			})
 		}
 	}
-}
-
-// TestRollBack: whatever request of a create fails, is lost or is waited for when the caller goes, nothing of the sandbox is left.
-func TestRollBack(t *testing.T) {
-	t.Parallel()
-	g := raiseGated(t, "shared")
-	t.Run("requests", func(t *testing.T) {
-		rollBack(t, g, lifecycle.Refused, lifecycle.Lost, lifecycle.Done)
-	})
 }

@@ -3,10 +3,12 @@ package lifecycle
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,12 +16,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 	extensionv1 "github.com/portcullis-mesh/portcullis/proto/openshell/extension/v1"
 	"github.com/portcullis-mesh/portcullis/shared/udsock"
-	"github.com/portcullis-mesh/portcullis/test/agentsandbox"
-	"github.com/portcullis-mesh/portcullis/test/agentsandbox/poddriver"
 	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/gateway/credentials"
@@ -30,90 +31,96 @@ import (
 // limit bounds one step of the preparation, and one call.
 const limit = 2 * time.Minute
 
-// Site is one gateway's mesh. Its methods belong to the test's goroutine, unless they say otherwise.
+// Site is one gateway's mesh. Its methods belong to the test's goroutine, unless they say otherwise; a subtest has its own with In.
 type Site struct {
 	Cluster *cluster.Cluster
 	Mesh    *mesh.Mesh
 	Driver  computev1.ComputeDriverClient
+	// Metadata is an administrator's, for looks at many objects.
+	Metadata metadata.Interface
 	// GatewayID names the gateway, Label selects the namespaces of operator mode, Shared is the namespace of shared mode and the
 	// source namespace of the others.
 	GatewayID, Label, Shared string
 	Mode                     string
 	// Gates stand between daemons and the API server, by daemon, where RaiseGated was asked for them.
 	Gates map[string]*Gate
-	// Faults interferes with the stand-in controller, Pods drives the Pods.
-	Faults *agentsandbox.Faults
-	Pods   *poddriver.Driver
+	*StandIns
 
 	t         testing.TB
 	prefix    string
 	authority *credentials.Authority
-	epoch     uint64
-	runs      int
+	epoch     *atomic.Uint64
 }
 
-// Raise runs a mesh in one of the modes operator, shared and managed, with changes to its options.
+// Raise is that of StandIns for a site with its own.
 func Raise(t testing.TB, c *cluster.Cluster, dialect reconcile.Dialect, mode string, changes ...func(*mesh.Options)) *Site {
 	t.Helper()
-	return RaiseGated(t, c, dialect, mode, nil, changes...)
+	return StartStandIns(t, c, dialect).Raise(t, mode, nil, changes...)
 }
 
 // RaiseGated is Raise with a Gate for each of some daemons.
 func RaiseGated(t testing.TB, c *cluster.Cluster, dialect reconcile.Dialect, mode string, daemons []string, changes ...func(*mesh.Options)) *Site {
 	t.Helper()
-	s := prepare(t, c, mode)
-	for _, daemon := range daemons {
-		s.Gates[daemon] = NewGate(t, c)
-	}
-	s.standIns(dialect)
-	s.run(changes)
-	s.connect()
-	return s
+	return StartStandIns(t, c, dialect).Raise(t, mode, daemons, changes...)
 }
 
-func prepare(t testing.TB, c *cluster.Cluster, mode string) *Site {
+// broker is the NATS server, which is built once for all sites.
+var broker built
+
+type built struct {
+	mu   sync.Mutex
+	done string
+}
+
+func (b *built) path(t testing.TB) string {
 	t.Helper()
-	b := make([]byte, 4)
-	_, _ = rand.Read(b) // never fails
-	short := hex.EncodeToString(b)
-	s := &Site{
-		Cluster: c, GatewayID: "gw-" + short, Label: "portcullis.test/" + short + "=allowed", Mode: mode, Faults: new(agentsandbox.Faults),
-		Gates: map[string]*Gate{}, Shared: "lc-" + short + "-shared", t: t, prefix: "lc-" + short + "-",
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done == "" {
+		b.done = cluster.Build(t, mesh.NATS, "test", "github.com/nats-io/nats-server/v2")
 	}
+	return b.done
+}
+
+func (c *StandIns) prepare(t testing.TB, mode string) *Site {
+	t.Helper()
+	const bytes = 2
+	name := c.run + hexadecimal(bytes)
+	s := &Site{
+		StandIns: c, Cluster: c.cluster, GatewayID: gatewayPrefix + name, Label: "portcullis.test/" + name + "=allowed", Mode: mode, Gates: map[string]*Gate{},
+		Shared: namespacePrefix(name) + "-shared", t: t, prefix: namespacePrefix(name) + "-", epoch: new(atomic.Uint64),
+	}
+	rc := c.cluster.RESTConfig()
+	rc.QPS = -1
+	var err error
+	s.Metadata, err = metadata.NewForConfig(rc)
+	s.must("make a client", err)
 	var ring credentials.Ring
-	ring, err := ring.Rotated()
+	ring, err = ring.Rotated()
 	s.must("make the gateway's keys", err)
 	s.authority, err = credentials.New(s.GatewayID, ring, time.Now)
 	s.must("make the gateway's authority", err)
 	return s
 }
 
-// standIns are the controller and the Pods. They end after the mesh does.
-func (s *Site) standIns(dialect reconcile.Dialect) {
-	s.t.Helper()
-	managed := "openshell-" + s.GatewayID + "-"
-	owns := func(namespace string) bool {
-		return agentsandbox.NamespacePrefix(s.prefix)(namespace) || agentsandbox.NamespacePrefix(managed)(namespace)
-	}
-	s.Pods = poddriver.Start(s.t, s.Cluster.RESTConfig(), poddriver.Config{Owns: owns})
-	agentsandbox.Start(s.t, s.Cluster.RESTConfig(), agentsandbox.Config{Owns: owns, Dialect: dialect, Faults: s.Faults})
-	s.Namespace(s.Shared, nil)
-}
-
-func (s *Site) run(changes []func(*mesh.Options)) {
+func (s *Site) start(changes []func(*mesh.Options)) {
 	s.t.Helper()
 	dir, err := os.MkdirTemp("", "lc") // the path of a socket must be short
 	s.must("make a directory", err)
 	s.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	options := mesh.Options{
 		Cluster: s.Cluster.RESTConfig(), Dir: dir, Manifests: filepath.Join("..", "..", "deploy", "kustomize", "base"),
-		Programs:  map[string]string{mesh.NATS: cluster.Build(s.t, mesh.NATS, "test", "github.com/nats-io/nats-server/v2")},
+		Programs:  map[string]string{},
 		Namespace: s.prefix + "portcullis", Mode: s.Mode, GatewayID: s.GatewayID, Label: s.Label, SandboxNamespace: s.Shared,
 		SupervisorImage: "registry.example/supervisor:1", RuntimeImage: "registry.example/runtime:1", DefaultImage: "registry.example/agent:1",
 		Endpoint: "https://gateway.example:8080", Log: s.t.Logf,
+		Allowlist: []string{`stop_grace = "0s"`}, // nobody takes over when it ends
 	}
 	for _, daemon := range mesh.Daemons() {
 		options.Programs[daemon] = program.Path(s.t, daemon)
+	}
+	if s.Mode == "operator" {
+		options.Programs[mesh.NATS] = broker.path(s.t)
 	}
 	for _, change := range changes {
 		change(&options)
@@ -123,19 +130,11 @@ func (s *Site) run(changes []func(*mesh.Options)) {
 	s.t.Cleanup(s.end)
 	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
 	defer cancel()
-	if len(s.Gates) == 0 {
-		s.must("start the mesh", s.Mesh.Start(ctx))
-		return
-	}
 	s.must("prepare the mesh", s.Mesh.Prepare(ctx))
 	for daemon, gate := range s.Gates {
 		s.must("lead "+daemon+" through a gate", redirect(filepath.Join(dir, daemon, "kubeconfig"), gate.proxy.Address(), gate.proxy.Authority()))
 	}
-	for _, daemon := range mesh.Daemons() {
-		if daemon != mesh.Nswatch || s.Mode == "operator" {
-			s.must("start "+daemon, s.Mesh.Run(ctx, daemon))
-		}
-	}
+	s.must("start the mesh", s.Mesh.RunAll(ctx))
 }
 
 // Direct starts daemons that are behind a Gate again, without it.
@@ -148,18 +147,8 @@ func (s *Site) Direct(daemons ...string) {
 		s.must("stop "+daemon, s.Mesh.Process(daemon).Stop())
 		path := filepath.Join(filepath.Dir(s.Mesh.Settings(daemon)), "kubeconfig")
 		s.must("lead "+daemon+" past its gate", redirect(path, rc.Host, rc.CAData))
-		s.must("start "+daemon, s.Rerun(ctx, daemon))
+		s.must("start "+daemon, s.Mesh.Run(ctx, daemon))
 	}
-}
-
-// Rerun starts a daemon that has ended. What the one before it wrote is put aside: its addresses are in it.
-func (s *Site) Rerun(ctx context.Context, daemon string) error {
-	log := filepath.Join(filepath.Dir(s.Mesh.Settings(daemon)), daemon+".log")
-	s.runs++
-	if err := os.Rename(log, fmt.Sprintf("%s.%d", log, s.runs)); err != nil {
-		return fmt.Errorf("put the log of %s aside: %w", daemon, err)
-	}
-	return s.Mesh.Run(ctx, daemon)
 }
 
 func (s *Site) end() {
@@ -171,6 +160,30 @@ func (s *Site) end() {
 	if err := s.Mesh.Remove(ctx); err != nil {
 		s.t.Errorf("remove the mesh: %v", err)
 	}
+	if s.Mode == "managed" {
+		s.removeManaged(ctx)
+	}
+}
+
+// removeManaged deletes the namespaces that lifecycle has made.
+func (s *Site) removeManaged(ctx context.Context) {
+	all, err := s.Cluster.Client().CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		s.t.Errorf("list namespaces: %v", err)
+		return
+	}
+	for i := range all.Items {
+		if name := all.Items[i].Name; strings.HasPrefix(name, managedPrefix(s.GatewayID)) {
+			s.DeleteNamespace(name)
+		}
+	}
+}
+
+// In is the same site for a subtest: what fails fails that, and what is made goes with it.
+func (s *Site) In(t testing.TB) *Site {
+	own := *s
+	own.t = t
+	return &own
 }
 
 func (s *Site) connect() {
@@ -251,7 +264,7 @@ func (s *Site) NamespaceOf(workspace string) string {
 	case "operator":
 		return workspace
 	case "managed":
-		return "openshell-" + s.GatewayID + "-" + workspace
+		return managedPrefix(s.GatewayID) + "-" + workspace
 	default:
 		return s.Shared
 	}
@@ -280,8 +293,8 @@ func uuid() string {
 // Bundle is the launch bundle of a new run of a sandbox.
 func (s *Site) Bundle(id string) []byte {
 	s.t.Helper()
-	s.epoch++
-	bundle, err := s.authority.Bundle(credentials.Run{SandboxID: id, SessionID: uuid(), Generation: "g0000000000000001", Rotation: 1, AuthEpoch: s.epoch})
+	run := credentials.Run{SandboxID: id, SessionID: uuid(), Generation: "g0000000000000001", Rotation: 1, AuthEpoch: s.epoch.Add(1)}
+	bundle, err := s.authority.Bundle(run)
 	s.must("make a launch bundle", err)
 	return bundle.Expose()
 }

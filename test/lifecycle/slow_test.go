@@ -3,10 +3,12 @@
 package lifecycle_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -14,26 +16,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
-	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
-	"github.com/portcullis-mesh/portcullis/test/cluster"
-	"github.com/portcullis-mesh/portcullis/test/lifecycle"
+	"github.com/portcullis-mesh/portcullis/test/mesh"
 )
 
 // TestSlowGateway: a gateway that takes nothing for long is reset with UNAVAILABLE and not told less than happened.
 func TestSlowGateway(t *testing.T) {
 	t.Parallel()
-	s := lifecycle.Raise(t, cluster.Start(t, cluster.ControlPlane), reconcile.Newest(), "shared")
+	s := standIns(t).Raise(t, "shared", nil, func(o *mesh.Options) {
+		o.Extra = map[string][]string{mesh.Lifecycle: {"watch_queue = 64"}}
+	})
 	wish := s.Wish("team", "box")
 	_, err := s.Driver.CreateSandbox(s.Context(), &computev1.CreateSandboxRequest{Sandbox: wish})
 	must(t, err)
-	slow, err := s.Driver.WatchSandboxes(s.Context(), &computev1.WatchSandboxesRequest{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	slow, err := s.Driver.WatchSandboxes(ctx, &computev1.WatchSandboxesRequest{})
 	must(t, err)
 	if _, err := slow.Recv(); err != nil {
 		t.Fatal(err)
 	}
-	box, err := s.Cluster.Dynamic().Resource(kinds[0]).Namespace(s.Shared).Get(t.Context(), "team--box", metav1.GetOptions{})
+	box, err := s.Cluster.Dynamic().Resource(boxes).Namespace(s.Shared).Get(t.Context(), "team--box", metav1.GetOptions{})
 	must(t, err)
-	const happenings, writers = 2500, 8 // more than a queue and what a connection holds
+	const happenings, writers = 1000, 8 // more than a queue and what a connection holds
 	errs := make([]error, writers)
 	var running sync.WaitGroup
 	for w := range writers {
@@ -52,6 +56,7 @@ func TestSlowGateway(t *testing.T) {
 	for _, err := range errs {
 		must(t, err)
 	}
+	defer time.AfterFunc(time.Minute, cancel).Stop() // it would wait for ever for what has gone well
 	for told := 0; ; told++ {
 		if _, err := slow.Recv(); err != nil {
 			if status.Code(err) != codes.Unavailable {

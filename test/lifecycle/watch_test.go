@@ -15,7 +15,6 @@ import (
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 	"github.com/portcullis-mesh/portcullis/test/agentsandbox/poddriver"
-	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/lifecycle"
 )
@@ -96,11 +95,9 @@ func (f *stream) demand(t *testing.T, what string, told func() bool) {
 	})
 }
 
-// TestWatchGap: a sandbox that goes, and one that comes, while lifecycle has no watch of the API server are told of on the same stream
+// watchGap: a sandbox that goes, and one that comes, while lifecycle has no watch of the API server are told of on the same stream
 // when it has one again, and the deletion once.
-func TestWatchGap(t *testing.T) {
-	t.Parallel()
-	g := raiseGated(t, "shared")
+func watchGap(t *testing.T, g *gated) {
 	f := follow(t, g.Site)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -113,10 +110,10 @@ func TestWatchGap(t *testing.T) {
 	trap := g.gate.Set(lifecycle.Refused, 1, true, func(r lifecycle.Request) bool { return r.Verb == "watch" })
 	g.gate.Cut()
 	<-trap.Reached()
-	sandboxes := g.Cluster.Dynamic().Resource(kinds[0]).Namespace(goes.namespace)
+	sandboxes := g.Cluster.Dynamic().Resource(boxes).Namespace(goes.namespace)
 	must(t, sandboxes.Delete(ctx, "ws-goes--goes", metav1.DeleteOptions{}))
 	g.Eventually("it is gone", func() error {
-		return nothingLeft(ctx, g.Cluster, goes.namespace, goes.wish.GetId(), goes.wish.GetName())
+		return nothingLeft(ctx, g.Site, goes.namespace, goes.wish.GetId(), goes.wish.GetName())
 	})
 	comes := g.attempt("comes", nil)
 	must(t, comes.create(ctx))
@@ -130,10 +127,8 @@ func TestWatchGap(t *testing.T) {
 	})
 }
 
-// TestPodFailures: why a Pod does not come up stands in the message of the condition Ready. How soon is logged.
-func TestPodFailures(t *testing.T) {
-	t.Parallel()
-	s := lifecycle.Raise(t, cluster.Start(t, cluster.ControlPlane), reconcile.Newest(), "operator")
+// podFailures: why a Pod does not come up stands in the message of the condition Ready. How soon is logged.
+func podFailures(t *testing.T, s *lifecycle.Site) {
 	f := follow(t, s)
 	for name, c := range map[string]struct {
 		pod   poddriver.Behaviour

@@ -131,11 +131,24 @@ func (m *Mesh) Start(ctx context.Context) error {
 	if err := m.Prepare(ctx); err != nil {
 		return err
 	}
+	return m.RunAll(ctx)
+}
+
+// RunAll starts the daemons of a mesh that is prepared.
+func (m *Mesh) RunAll(ctx context.Context) error {
+	var all []*Process
 	for _, daemon := range Daemons() {
 		if daemon == Nswatch && !m.operator() {
 			continue
 		}
-		if err := m.Run(ctx, daemon); err != nil {
+		p, err := m.launch(ctx, daemon)
+		if err != nil {
+			return err
+		}
+		all = append(all, p)
+	}
+	for _, p := range all { // none is ready only when another is
+		if err := m.await(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -195,8 +208,21 @@ func (m *Mesh) namespace(ctx context.Context) error {
 // readyWithin bounds the start of one daemon.
 const readyWithin = time.Minute
 
-// Run starts a daemon that does not run and waits until it is ready. A Standby is an nswatch with the same account and settings.
+// Run starts a daemon, or NATS, that does not run, for the first time or again, and waits until it is ready. A Standby is an nswatch
+// with the same account and settings.
 func (m *Mesh) Run(ctx context.Context, daemon string) error {
+	if daemon == NATS {
+		return m.startNATS(ctx)
+	}
+	p, err := m.launch(ctx, daemon)
+	if err != nil {
+		return err
+	}
+	return m.await(ctx, p)
+}
+
+// launch starts a daemon and learns where it listens.
+func (m *Mesh) launch(ctx context.Context, daemon string) (*Process, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	program := daemon
@@ -205,28 +231,33 @@ func (m *Mesh) Run(ctx context.Context, daemon string) error {
 	}
 	text, err := m.settings(program)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := os.WriteFile(m.Settings(daemon), []byte(text), 0o600); err != nil {
-		return fmt.Errorf("write the settings of %s: %w", daemon, err)
+		return nil, fmt.Errorf("write the settings of %s: %w", daemon, err)
 	}
 	p, err := spawn(m.home(daemon), daemon, m.options.Programs[program], "--config", m.Settings(daemon))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m.keep(p)
 	if m.admin[daemon], err = p.Logged(ctx, "starting", "address"); err != nil {
-		return err
+		return nil, err
 	}
 	if daemon == Tokenauth || daemon == Supervisorctl {
-		if m.addresses[daemon], err = p.Logged(ctx, "serving the mesh", "address"); err != nil {
-			return err
-		}
+		m.addresses[daemon], err = p.Logged(ctx, "serving the mesh", "address")
 	}
-	if err := p.ready(ctx, m.admin[daemon]); err != nil {
+	return p, err
+}
+
+// await waits until a daemon is ready.
+func (m *Mesh) await(ctx context.Context, p *Process) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	if err := p.ready(ctx, m.admin[p.Name]); err != nil {
 		return err
 	}
-	m.options.Log("%s is ready (process %d)", daemon, p.PID())
+	m.options.Log("%s is ready (process %d)", p.Name, p.PID())
 	return nil
 }
 

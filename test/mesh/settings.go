@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,9 +73,9 @@ func (m *Mesh) stock(b *strings.Builder) {
 	}
 }
 
-// startNATS runs a NATS server with JetStream on a port of its own.
+// startNATS runs a NATS server with JetStream on a port of its own, which it keeps, as its data, over a restart.
 func (m *Mesh) startNATS(ctx context.Context) error {
-	port, err := freePort()
+	port, err := m.portOfNATS()
 	if err != nil {
 		return err
 	}
@@ -101,6 +102,17 @@ func (m *Mesh) startNATS(ctx context.Context) error {
 		case <-time.After(lookAgain):
 		}
 	}
+}
+
+func (m *Mesh) portOfNATS() (string, error) {
+	if m.natsURL == "" {
+		return freePort()
+	}
+	at, err := url.Parse(m.natsURL)
+	if err != nil {
+		return "", fmt.Errorf("the address of NATS: %w", err)
+	}
+	return at.Port(), nil
 }
 
 // freePort is one that nobody listens on now.

@@ -8,17 +8,17 @@
 // # Stages
 //
 // A stage is one mesh of real processes (package mesh) on a real API server, with a gateway in front of it (package gateway). All
-// scripts of a directory play on one stage, one after the other, each in namespaces of its own; what a script took down is put up
-// again behind it. Stages run at the same time.
+// scripts of a directory play on one stage, each in namespaces of its own. Stages run at the same time.
 //
-//	allowlist  operator mode, namespaces chosen by a label
-//	outage     the same, for scripts in which the list cannot be had
+//	allowlist  operator mode, namespaces chosen by a label; scripts play at once, but for those that begin with alone
+//	outage     the same, for scripts in which the list cannot be had; one script after the other, and what one took down is put up
+//	           again behind it
 //	parts      the same, for scripts in which another part is away
-//	file       operator mode, namespaces named by a file
+//	file       operator mode, namespaces named by a file; one script after the other
 //	shared     shared mode, without NATS
 //	managed    managed mode, without NATS
 //
-// The bounds on how old the allowlist may be are shortened: see [bounds].
+// Where the gate closes by age, the bounds on how old the allowlist may be are shortened.
 //
 // # Language
 //
@@ -27,6 +27,7 @@
 //
 //	until ANSWER COMMAND              repeats the command until it answers with that word or for that reason
 //	expect CODE [REASON]              what the last command answered
+//	alone                             as the first command: no other script of the stage plays meanwhile
 //
 //	namespace make NAME [allowed]     makes a namespace, with the label of trusted ones or without
 //	namespace label NAME on|off

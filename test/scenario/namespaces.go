@@ -111,6 +111,9 @@ func ignoreAbsence(err error) error {
 	return err
 }
 
+// lookAgain is the time between two looks.
+const lookAgain = 50 * time.Millisecond
+
 // poll asks until it is so.
 func poll(ctx context.Context, so func() (bool, error)) error {
 	for {

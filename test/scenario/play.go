@@ -25,7 +25,7 @@ const (
 func (s *Stage) Params(dir string, update bool) testscript.Params {
 	p := testscript.Params{
 		Dir: dir, UpdateScripts: update, RequireUniqueNames: true, RequireExplicitExec: true, Setup: s.setUp,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"until": until, "expect": expect},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"until": until, "expect": expect, "alone": alone},
 	}
 	for name := range verbs() {
 		noun, _, _ := strings.Cut(name, " ")
@@ -46,6 +46,7 @@ type play struct {
 	last   answer
 	began  time.Time // the command that is under way
 
+	leave func()            // the stage
 	names map[string]string // of namespaces, real ones by those of the script
 	spare map[string]bool   // real ones that the script made
 	boxes map[string]string // ids by names
@@ -57,15 +58,17 @@ type play struct {
 type playKey struct{}
 
 func (s *Stage) setUp(env *testscript.Env) error {
-	s.scripts++
 	p := &play{
-		stage: s, number: s.scripts, told: filepath.Join(env.WorkDir, toldFile), work: env.WorkDir,
+		stage: s, number: int(s.scripts.Add(1)), told: filepath.Join(env.WorkDir, toldFile), work: env.WorkDir,
 		names: map[string]string{}, spare: map[string]bool{}, boxes: map[string]string{}, homes: map[string]string{},
 	}
 	p.real.stands(s.site.GatewayID, "GATEWAY")
 	p.real.stands(s.site.Shared, "SHARED")
+	s.turns.enter()
+	p.leave = s.turns.leave
 	env.Values[playKey{}] = p
 	env.Defer(func() {
+		defer func() { p.leave() }()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 		defer cancel()
 		if err := errors.Join(s.mend(ctx), p.clear(ctx)); err != nil {
@@ -152,18 +155,33 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	p.began = time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	for {
+	for last := "none"; ; {
 		a, err := p.do(ctx, args[1:])
-		if err == nil && a.is(args[0]) {
+		switch {
+		case err == nil && a.is(args[0]):
 			p.tell(ts, "until "+strings.Join(args, " "), a)
 			return
+		case err != nil:
+			last = err.Error()
+		case ctx.Err() == nil: // else it is the end of the time that was answered
+			last = a.String()
 		}
 		select {
 		case <-ctx.Done():
-			ts.Fatalf("not within %s; the last answer: %s %v", patience, a, err)
+			ts.Fatalf("not within %s; the last answer: %s", patience, last)
 		case <-time.After(lookAgain):
 		}
 	}
+}
+
+// alone is a script's first command, before it has done anything.
+func alone(ts *testscript.TestScript, neg bool, args []string) {
+	p := of(ts)
+	if neg || len(args) > 0 || len(p.names) > 0 {
+		ts.Fatalf("usage: alone, as the first command")
+	}
+	p.stage.turns.aside()
+	p.leave = p.stage.turns.back
 }
 
 func expect(ts *testscript.TestScript, neg bool, args []string) {

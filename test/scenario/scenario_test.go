@@ -1,5 +1,3 @@
-//go:build portcullis_long
-
 package scenario_test
 
 import (
@@ -12,28 +10,40 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
+	"github.com/portcullis-mesh/portcullis/test/cluster"
+	"github.com/portcullis-mesh/portcullis/test/lifecycle"
 	"github.com/portcullis-mesh/portcullis/test/scenario"
 )
 
 var update = flag.Bool("update", false, "write the stories anew; they are what operators are told")
 
-// one plays the scripts of a stage one after the other.
-type one struct{ *testing.T }
-
-func (one) Parallel() {}
-
-func (t one) Run(name string, f func(testscript.T)) {
-	t.T.Run(name, func(t *testing.T) { f(one{t}) })
+// scripts are those of a stage as tests, side by side or one after the other.
+type scripts struct {
+	*testing.T
+	together bool
 }
 
-func (one) Verbose() bool { return testing.Verbose() }
+func (s scripts) Parallel() {
+	if s.together {
+		s.T.Parallel()
+	}
+}
+
+func (s scripts) Run(name string, f func(testscript.T)) {
+	s.T.Run(name, func(t *testing.T) { f(scripts{t, s.together}) })
+}
+
+func (scripts) Verbose() bool { return testing.Verbose() }
 
 // TestScenarios plays every script. A stage is raised only when one of its scripts is wanted.
 func TestScenarios(t *testing.T) {
+	with := lifecycle.StartStandIns(t, cluster.Start(t, cluster.ControlPlane), reconcile.Newest())
 	for _, stage := range stages(t) {
 		t.Run(filepath.Base(stage), func(t *testing.T) {
 			t.Parallel()
-			testscript.RunT(one{t}, scenario.Raise(t, filepath.Base(stage)).Params(stage, *update))
+			s := scenario.Raise(t, with, filepath.Base(stage))
+			testscript.RunT(scripts{t, s.Together()}, s.Params(stage, *update))
 		})
 	}
 }

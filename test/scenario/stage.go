@@ -7,12 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
-	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/lifecycle"
 	"github.com/portcullis-mesh/portcullis/test/mesh"
 )
@@ -20,51 +19,55 @@ import (
 // patience is how long a script waits for one thing. Nothing takes nearly as long; it ends a test that would hang.
 const patience = time.Minute
 
-// bounds are what decides how soon the gate closes, and opens again.
-var bounds = struct{ allowlist, nswatch []string }{
-	allowlist: []string{
-		`max_staleness = "4s"`, `heartbeat_ttl = "4s"`, `heartbeat_interval = "400ms"`, `source_max_age = "4s"`, `label_relist = "1s"`,
-		`stop_grace = "1s"`, `file_poll = "200ms"`, `file_failure_grace = "5s"`,
-	},
+// What decides how soon the gate closes, and opens again. Stages on which it does not close by age have the usual bounds, so that no
+// busy machine closes it.
+var (
+	closesByAge = []string{
+		`max_staleness = "4s"`, `heartbeat_ttl = "4s"`, `heartbeat_interval = "400ms"`, `source_max_age = "4s"`, `label_relist = "1s"`, `stop_grace = "1s"`,
+	}
 	// What is shorter the settings refuse: a dead connection to the API server must be noticed before the Lease is lost by it.
-	nswatch: []string{`lease_duration = "7s"`, `renew_deadline = "6s"`, `retry_period = "300ms"`},
-}
+	takesOverSoon  = []string{`lease_duration = "7s"`, `renew_deadline = "6s"`, `retry_period = "300ms"`}
+	readsFileOften = []string{`file_poll = "100ms"`, `file_failure_grace = "5s"`}
+)
 
-// Stage is a mesh with a gateway that scripts play on, one at a time.
+// Stage is a mesh with a gateway that scripts play on.
 type Stage struct {
 	site    *lifecycle.Site
 	options mesh.Options
 	front   *front
-	broker  *broker
+	serial  bool      // scripts play one after the other
 	list    *listFile // nil when namespaces are chosen by a label
 	paused  []string
-	scripts int
+	scripts atomic.Int32
+	turns   *turns
 	prefix  string
 }
 
 // Raise builds a stage of a name of the package comment. It comes down when the test ends.
-func Raise(t testing.TB, name string) *Stage {
+func Raise(t testing.TB, with *lifecycle.StandIns, name string) *Stage {
 	t.Helper()
-	s := &Stage{broker: new(broker)}
-	t.Cleanup(s.broker.kill) // behind the mesh's own end
+	s := &Stage{turns: newTurns()}
 	mode, change := "operator", func(*mesh.Options) {}
 	switch name {
-	case "allowlist", "outage", "parts":
+	case "allowlist":
+		change = func(o *mesh.Options) { o.Extra = map[string][]string{mesh.Nswatch: takesOverSoon} }
+	case "outage", "parts":
+		s.serial = true
+		change = func(o *mesh.Options) {
+			o.Allowlist, o.Extra = closesByAge, map[string][]string{mesh.Nswatch: takesOverSoon, mesh.Supervisorctl: takesOverSoon}
+		}
 	case "file":
-		s.list = newListFile(t)
-		change = func(o *mesh.Options) { byFile(t, o, s.list.path) }
+		s.serial, s.list = true, newListFile(t)
+		change = func(o *mesh.Options) {
+			o.Label, o.Stock = "", append(o.Stock, fmt.Sprintf("operator_namespace_file = %q", s.list.path))
+			o.Allowlist = append(o.Allowlist, readsFileOften...)
+		}
 	case "shared", "managed":
 		mode = name
 	default:
 		t.Fatalf("testdata/%s: there is no such stage", name)
 	}
-	s.site = lifecycle.Raise(t, cluster.Start(t, cluster.ControlPlane), reconcile.Newest(), mode, change, func(o *mesh.Options) {
-		if mode == "operator" {
-			o.Allowlist = bounds.allowlist
-			o.Extra = map[string][]string{mesh.Nswatch: bounds.nswatch}
-		}
-		s.options = *o
-	})
+	s.site = with.Raise(t, mode, nil, change, func(o *mesh.Options) { s.options = *o })
 	s.prefix = strings.TrimSuffix(s.site.Shared, "shared")
 	s.front = &front{stage: s, path: filepath.Join(t.TempDir(), "records.db"), log: filepath.Join(s.options.Dir, "gateway.log")}
 	t.Cleanup(func() {
@@ -83,32 +86,15 @@ func Raise(t testing.TB, name string) *Stage {
 	return s
 }
 
-// byFile makes a file the source of namespaces. A mesh writes the label into all settings, which must name one of the two: each daemon
-// is started by a script that takes it out again.
-func byFile(t testing.TB, o *mesh.Options, path string) {
-	t.Helper()
-	o.Stock = append(o.Stock, fmt.Sprintf("operator_namespace_file = %q", path))
-	dir := t.TempDir()
-	for _, daemon := range mesh.Daemons() {
-		text := fmt.Sprintf(`#!/bin/sh
-for settings; do case $settings in *.toml) sed -i '/^operator_namespace_label /d' "$settings" ;; esac; done
-exec '%s' "$@"
-`, o.Programs[daemon])
-		script := filepath.Join(dir, daemon)
-		if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		o.Programs[daemon] = script
-	}
-}
+// Together reports whether the scripts of the stage play at once, but for those that say that they want to be alone.
+func (s *Stage) Together() bool { return !s.serial }
 
 // tell logs what the daemons wrote.
 func (s *Stage) tell(t testing.TB) {
 	const most = 64 << 10
 	paths := []string{s.front.log}
 	for _, name := range mesh.Daemons() {
-		former, _ := filepath.Glob(s.logOf(name) + ".*") // the pattern is well formed
-		paths = append(paths, append(former, s.logOf(name))...)
+		paths = append(paths, filepath.Join(s.options.Dir, name, name+".log"))
 	}
 	for _, path := range paths {
 		if text, err := os.ReadFile(path); err == nil {
@@ -153,14 +139,18 @@ func (s *Stage) mend(ctx context.Context) error {
 
 // runs reports whether a program runs.
 func (s *Stage) runs(name string) bool {
-	switch name {
-	case gatewayName:
+	if name == gatewayName {
 		return s.front.gateway != nil
-	case natsName:
-		return s.broker.runs() || alive(s.site.Mesh.Process(mesh.NATS))
-	default:
-		return alive(s.site.Mesh.Process(name))
 	}
+	return alive(s.site.Mesh.Process(program(name)))
+}
+
+// program is the name of a script's program in the mesh.
+func program(name string) string {
+	if name == natsName {
+		return mesh.NATS
+	}
+	return name
 }
 
 func alive(p *mesh.Process) bool {
@@ -182,45 +172,18 @@ func (s *Stage) run(ctx context.Context, name string) error {
 		return nil
 	case name == gatewayName:
 		return s.front.open(ctx)
-	case name == natsName:
-		return s.broker.run(ctx, &s.options, s.site.Mesh.NATSURL())
 	default:
-		if err := s.putAway(name); err != nil {
-			return err
-		}
-		return s.site.Mesh.Run(ctx, name)
+		return s.site.Mesh.Run(ctx, program(name))
 	}
-}
-
-// putAway moves the log of a daemon's former process away: the mesh takes the address that stands in it for that of the next one.
-func (s *Stage) putAway(name string) error {
-	path := s.logOf(name)
-	former, err := filepath.Glob(path + ".*")
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(path, fmt.Sprintf("%s.%d", path, len(former)+1)); err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("put the log of %s away: %w", name, err)
-	}
-	return nil
-}
-
-func (s *Stage) logOf(daemon string) string {
-	return filepath.Join(s.options.Dir, daemon, daemon+".log")
 }
 
 // kill ends a program as a crash does.
 func (s *Stage) kill(name string) error {
 	s.paused = slices.DeleteFunc(s.paused, func(one string) bool { return one == name })
-	switch name {
-	case gatewayName:
+	if name == gatewayName {
 		return s.front.close()
-	case natsName:
-		s.broker.kill()
-		s.site.Mesh.Kill(mesh.NATS)
-	default:
-		s.site.Mesh.Kill(name)
 	}
+	s.site.Mesh.Kill(program(name))
 	return nil
 }
 
@@ -250,7 +213,7 @@ func (s *Stage) resume(name string) error {
 }
 
 func (s *Stage) signal(name string, signal syscall.Signal) error {
-	p := s.site.Mesh.Process(name)
+	p := s.site.Mesh.Process(program(name))
 	if !alive(p) {
 		return fmt.Errorf("%s does not run", name)
 	}

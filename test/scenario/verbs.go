@@ -78,7 +78,7 @@ func (p *play) refused() []map[string]any {
 	if lifecycle == nil {
 		return nil
 	}
-	return lifecycle.Entries(func(entry map[string]any) bool { return entry["message"] == "refused" })
+	return lifecycle.Said("refused")
 }
 
 // outcome is the answer of a call. The reason is that of the newest refusal of one of the driver's calls behind the first before.
