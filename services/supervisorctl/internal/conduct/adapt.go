@@ -102,7 +102,7 @@ func (r *round) openings() plan.Known[[]plan.Opening] {
 
 // sandbox is the run as companions are rendered from it: that of the goal, or else of the record.
 func (r *round) sandbox() companion.Sandbox {
-	generation := r.goal.Run.Generation
+	generation := r.goal.Want.Named(r.course().record).Run.Generation
 	if o := r.seen.box.value; o != nil && (r.goal.Goal == plan.Keep || generation == "") {
 		generation = o.Annotations[workspace.AnnotationGeneration]
 	}

@@ -97,7 +97,7 @@ func (l look) mine() bool {
 }
 
 func (l look) names() bool {
-	return plan.Run{Generation: l.record.Generation, Session: l.record.Session, Epoch: l.record.Epoch} == l.want.Run
+	return plan.Run{Generation: l.record.Generation, Session: l.record.Session, Epoch: l.record.Epoch} == l.want.Named(l.record).Run
 }
 
 func (l look) healthy() bool {

@@ -37,6 +37,16 @@ type Run struct {
 	Epoch               int64
 }
 
+// Named is the goal with the run named as the record names it, if it is the record's run: session and epoch tell runs apart, and a call
+// that is repeated may give the generation another name (contract 2.6). A create is not repeated for a Sandbox that is made already.
+func (w Want) Named(record runstate.Record) Want {
+	same := w.Run.Session != "" && w.Run.Epoch > 0 && w.Run.Session == record.Session && w.Run.Epoch == record.Epoch
+	if w.Goal != Provision && same && w.Run.Generation != "" && record.Generation != "" {
+		w.Run.Generation = record.Generation
+	}
+	return w
+}
+
 // Want is a goal for one Sandbox.
 type Want struct {
 	Goal Goal
@@ -113,7 +123,7 @@ func (p *planner) identify() (Step, bool) {
 	if err != nil {
 		return refuse(RecordInvalid, "%v", err), false
 	}
-	p.record = record
+	p.record, p.want = record, p.want.Named(record)
 	return Step{}, true
 }
 

@@ -136,6 +136,10 @@ func TestRaising(t *testing.T) {
 	} {
 		f := c.facts()
 		c.want.of(t, "restart, "+c.name, plan.Next(wants(plan.Restart, run(2)), &f))
+		// Session and epoch tell runs apart: the same call may name the generation otherwise (contract 2.6).
+		renamed := run(2)
+		renamed.Generation = "another"
+		c.want.of(t, "restart under another generation's name, "+c.name, plan.Next(wants(plan.Restart, renamed), &f))
 		create(&f)
 		c.want.of(t, "provision, "+c.name, plan.Next(wants(plan.Provision, run(2)), &f))
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -174,6 +176,10 @@ func (c *Cache) Own(ctx context.Context, name, module, pkg string) (string, erro
 func (c *Cache) build(ctx context.Context, dir, pkg, ldflags, dest string) error {
 	tmp := fmt.Sprintf("%s.%d.tmp", dest, os.Getpid())
 	defer func() { _ = os.Remove(tmp) }()
+	// The go command leaves a program alone that is what it would build, and does not link it again.
+	if err := duplicate(dest, tmp); err != nil {
+		return err
+	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", tmp, pkg)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
@@ -181,6 +187,18 @@ func (c *Cache) build(ctx context.Context, dir, pkg, ldflags, dest string) error
 		return fmt.Errorf("build %s in %s: %w\n%s", pkg, dir, err, out)
 	}
 	return os.Rename(tmp, dest)
+}
+
+// duplicate copies a program, if there is one.
+func duplicate(from, to string) error {
+	before, err := os.ReadFile(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the program of before: %w", err)
+	}
+	return os.WriteFile(to, before, 0o755) //nolint:gosec // it is run
 }
 
 // key digests everything that decides what a build produces.
