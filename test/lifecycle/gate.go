@@ -17,15 +17,9 @@ import (
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 )
 
-// Use is what a request does to a resource, as RBAC has it.
-type Use struct {
-	Verb, Group, Resource string // the resource with its subresource, as "pods/exec"
-	Namespace, Name       string
-}
-
 // Request is one that a daemon sends to the API server. What is not about a resource has the path in its place.
 type Request struct {
-	Use
+	apiproxy.Use
 	text string
 }
 
@@ -74,8 +68,8 @@ type Gate struct {
 	proxy *apiproxy.Proxy
 
 	mu     sync.Mutex
-	uses   map[Use]int
-	denied []Use
+	uses   map[apiproxy.Use]int
+	denied []apiproxy.Use
 	seen   []Request
 	traps  []*Trap
 	record func(Exchange)
@@ -91,7 +85,7 @@ type Exchange struct {
 // NewGate serves until the test ends.
 func NewGate(t testing.TB, c *cluster.Cluster) *Gate {
 	t.Helper()
-	g := &Gate{proxy: apiproxy.New(t, c), uses: map[Use]int{}}
+	g := &Gate{proxy: apiproxy.New(t, c), uses: map[apiproxy.Use]int{}}
 	t.Cleanup(g.Open) // the proxy waits for what is held
 	g.proxy.Break(apiproxy.Every, g.pass)
 	return g
@@ -155,7 +149,7 @@ func (g *Gate) Requests(fits func(Request) bool) []Request {
 }
 
 // Uses are what was asked for and granted, each with how often, and what was denied.
-func (g *Gate) Uses() (granted map[Use]int, denied []Use) {
+func (g *Gate) Uses() (granted map[apiproxy.Use]int, denied []apiproxy.Use) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return maps.Clone(g.uses), slices.Clone(g.denied)
@@ -168,7 +162,7 @@ func (g *Gate) pass(w http.ResponseWriter, r *http.Request, _ <-chan struct{}) b
 		panic(http.ErrAbortHandler) // its sender has gone
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	request := Request{Use: useOf(r), text: r.URL.Path + "?" + r.URL.RawQuery + " " + string(body)}
+	request := Request{Use: apiproxy.UseOf(r), text: r.URL.Path + "?" + r.URL.RawQuery + " " + string(body)}
 	told := &answer{ResponseWriter: w, told: func(status int) { g.answered(request.Use, status) }}
 	trap, first, record := g.caught(request)
 	if trap == nil && record != nil && r.Method != http.MethodGet {
@@ -254,7 +248,7 @@ func (g *Gate) caught(request Request) (trap *Trap, first bool, record func(Exch
 	return nil, false, g.record
 }
 
-func (g *Gate) answered(use Use, status int) {
+func (g *Gate) answered(use apiproxy.Use, status int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if status == http.StatusForbidden || status == http.StatusUnauthorized {
@@ -300,58 +294,4 @@ func (n *nowhere) give(w http.ResponseWriter) {
 	maps.Copy(w.Header(), n.header)
 	w.WriteHeader(n.status)
 	_, _ = w.Write(n.body.Bytes())
-}
-
-// useOf reads a request as the API server does.
-func useOf(r *http.Request) Use {
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	use := Use{}
-	switch {
-	case len(parts) > 2 && parts[0] == "api":
-		parts = parts[2:]
-	case len(parts) > 3 && parts[0] == "apis":
-		use.Group, parts = parts[1], parts[3:]
-	default:
-		return Use{Verb: strings.ToLower(r.Method), Resource: r.URL.Path}
-	}
-	if parts[0] == "namespaces" && len(parts) > 1 {
-		use.Namespace = parts[1]
-		if len(parts) > 2 {
-			parts = parts[2:]
-		}
-	}
-	use.Resource = parts[0]
-	if len(parts) > 1 {
-		use.Name = parts[1]
-	}
-	if len(parts) > 2 {
-		use.Resource += "/" + parts[2]
-	}
-	use.Verb = verbOf(r, use.Name != "")
-	return use
-}
-
-func verbOf(r *http.Request, named bool) string {
-	one := func(with, without string) string {
-		if named {
-			return with
-		}
-		return without
-	}
-	switch r.Method {
-	case http.MethodGet:
-		if watch := r.URL.Query().Get("watch"); watch == "true" || watch == "1" {
-			return "watch"
-		}
-		return one("get", "list")
-	case http.MethodPost:
-		return "create"
-	case http.MethodPut:
-		return "update"
-	case http.MethodPatch:
-		return "patch"
-	case http.MethodDelete:
-		return one("delete", "deletecollection")
-	}
-	return strings.ToLower(r.Method)
 }

@@ -107,7 +107,7 @@ func (g *Gate) Open() {
 
 // pass is the proxy's Fault.
 func (g *Gate) pass(w http.ResponseWriter, r *http.Request, _ <-chan struct{}) bool {
-	use := useOf(r)
+	use := apiproxy.UseOf(r)
 	namespace := use.Namespace
 	if r.Method == http.MethodGet || namespace == "" || use.Resource == "leases" { // which say nothing about a set
 		g.proxy.Pass(&answer{ResponseWriter: w, told: func(status int) { g.used(use, status) }}, r)

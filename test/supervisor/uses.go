@@ -3,13 +3,13 @@ package supervisor
 import (
 	"maps"
 	"net/http"
-	"strings"
+
+	"github.com/portcullis-mesh/portcullis/test/apiproxy"
 )
 
-// Use is what a request does to a resource, as RBAC has it.
+// Use is what a request does to a resource.
 type Use struct {
-	Verb, Group, Resource string // the resource with its subresource, as "pods/exec"
-	Namespace, Name       string
+	apiproxy.Use
 	// Denied says that the API server answered 401 or 403.
 	Denied bool
 }
@@ -21,60 +21,8 @@ func (g *Gate) Uses() map[Use]int {
 	return maps.Clone(g.uses)
 }
 
-func (g *Gate) used(use Use, status int) {
-	use.Denied = status == http.StatusForbidden || status == http.StatusUnauthorized
+func (g *Gate) used(use apiproxy.Use, status int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.uses[use]++
-}
-
-// useOf reads a request as the API server does. What is about no resource has the path in its place.
-func useOf(r *http.Request) Use {
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	use := Use{}
-	switch {
-	case len(parts) > 2 && parts[0] == "api":
-		parts = parts[2:]
-	case len(parts) > 3 && parts[0] == "apis":
-		use.Group, parts = parts[1], parts[3:]
-	default:
-		return Use{Verb: strings.ToLower(r.Method), Resource: r.URL.Path}
-	}
-	if len(parts) > 2 && parts[0] == "namespaces" {
-		use.Namespace, parts = parts[1], parts[2:]
-	}
-	use.Resource = parts[0]
-	if len(parts) > 1 {
-		use.Name = parts[1]
-	}
-	if len(parts) > 2 {
-		use.Resource += "/" + parts[2]
-	}
-	use.Verb = verbOf(r, use.Name)
-	return use
-}
-
-func verbOf(r *http.Request, name string) string {
-	one := func(with, without string) string {
-		if name != "" {
-			return with
-		}
-		return without
-	}
-	switch r.Method {
-	case http.MethodGet:
-		if watch := r.URL.Query().Get("watch"); watch == "true" || watch == "1" {
-			return "watch"
-		}
-		return one("get", "list")
-	case http.MethodPost:
-		return "create"
-	case http.MethodPut:
-		return "update"
-	case http.MethodPatch:
-		return "patch"
-	case http.MethodDelete:
-		return one("delete", "deletecollection")
-	}
-	return strings.ToLower(r.Method)
+	g.uses[Use{use, status == http.StatusForbidden || status == http.StatusUnauthorized}]++
 }

@@ -2,6 +2,8 @@ package observe
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -12,9 +14,12 @@ import (
 
 // core is the view. Lists and changes come in, and what they mean is pushed to the callers. It is not safe for concurrent use.
 type core struct {
-	boxes map[string]*box   // by uid
-	ids   map[string]*entry // by sandbox id
-	pods  map[string]*pod   // by uid
+	// now is the time as the core was told it last, and maxAge is Settings.MaxAge: by these it is judged what is current.
+	now    time.Time
+	maxAge time.Duration
+	boxes  map[string]*box   // by uid
+	ids    map[string]*entry // by sandbox id
+	pods   map[string]*pod   // by uid
 	// owned are the Pods by the uid of the Sandbox that they belong to.
 	owned   map[string][]*pod
 	callers map[*caller]struct{}
@@ -25,8 +30,10 @@ type core struct {
 	// newest is the newest version that was seen; health is about the lists and watches.
 	newest [kinds]uint64
 	health [kinds]health
-	// skipped are the uids of the objects that are passed over at present, and why.
-	skipped [kinds]map[string]error
+	// blind are the ids whose last state was made while their Pods were not known.
+	blind map[string]struct{}
+	// skipped are the uids of the objects that are passed over at present, and why, as reasonOf says; nothing else is kept of them.
+	skipped [kinds]map[string]string
 	counts  counts
 	// notes are what people are to be told, until they are taken.
 	notes []note
@@ -93,10 +100,10 @@ const (
 func newCore() *core {
 	c := &core{
 		boxes: map[string]*box{}, ids: map[string]*entry{}, pods: map[string]*pod{}, owned: map[string][]*pod{}, callers: map[*caller]struct{}{},
-		seen: progress.NewSeen(mostSeen), waiting: newWaitingRoom(mostWaiting), former: newFormerPods(mostFormer),
+		blind: map[string]struct{}{}, seen: progress.NewSeen(mostSeen), waiting: newWaitingRoom(mostWaiting), former: newFormerPods(mostFormer),
 	}
 	for k := range c.skipped {
-		c.skipped[k] = map[string]error{}
+		c.skipped[k] = map[string]string{}
 	}
 	return c
 }
@@ -125,7 +132,7 @@ func (c *core) pass(k kind, uid string, problem error) {
 			c.note("", problem)
 		}
 	}
-	c.skipped[k][uid] = problem
+	c.skipped[k][uid] = reasonOf(problem)
 }
 
 // state is what is told of a sandbox now; nil when it is not there, or nothing can be told of it.
@@ -144,6 +151,7 @@ func (c *core) refresh(id string) {
 		return
 	case len(e.boxes) == 0:
 		delete(c.ids, id)
+		delete(c.blind, id)
 		if e.told != nil {
 			c.broadcast(func(to *caller) { to.deleted(id) })
 		}
@@ -163,6 +171,11 @@ func (c *core) refresh(id string) {
 	}
 	b := e.boxes[0]
 	now := c.render(&b.value)
+	if c.current(pods) {
+		delete(c.blind, id)
+	} else {
+		c.blind[id] = struct{}{}
+	}
 	switch {
 	case e.told != nil && e.of != b.uid: // what was told of is gone; that another object has its id is no reason to keep it
 		c.broadcast(func(to *caller) { to.deleted(id) })
@@ -173,13 +186,25 @@ func (c *core) refresh(id string) {
 	c.broadcast(func(to *caller) { to.changed(id) })
 }
 
-// render makes the state of a sandbox with the Pods that are known.
+// render makes the state of a sandbox with the Pods that are known: while the view of Pods is not current, what it has is of former runs
+// as well as of this one, and counts as not known (contract 7.13).
 func (c *core) render(s *snapshot.Sandbox) *computev1.DriverSandbox {
 	var all []*snapshot.Pod
 	for _, p := range c.owned[s.UID] {
 		all = append(all, &p.value)
 	}
-	return snapshot.Render(s, snapshot.Pick(s, all, c.health[pods].listed))
+	return snapshot.Render(s, snapshot.Pick(s, all, c.current(pods)))
+}
+
+// see makes the states anew that were made while the Pods were not known, when they are again.
+func (c *core) see() {
+	if len(c.blind) == 0 || !c.current(pods) {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.blind)) {
+		c.refresh(id)
+	}
+	clear(c.blind)
 }
 
 // renderAll is for when everything was listed that was not before.
@@ -245,7 +270,36 @@ type health struct {
 // it takes that long to take up another.
 const brokenGrace = 10 * time.Second
 
-// current reports whether the view of a resource may be taken for the cluster's state.
+// current reports whether the view of a resource may be taken for the cluster's present state. The API server keeps no cache of events and
+// so sends no bookmarks of them: while nothing happens nothing is heard, and an open watch is all that there is to judge by.
+func (c *core) current(k kind) bool {
+	maxAge := c.maxAge
+	if k == events {
+		maxAge = math.MaxInt64
+	}
+	return c.health[k].current(c.now, maxAge)
+}
+
+// stale says why the view is not the cluster's present state; nil when it is. Events may be missing: they are no state.
+func (c *core) stale() error {
+	for _, k := range []kind{boxes, pods} {
+		h := &c.health[k]
+		switch {
+		case c.current(k):
+		case !h.listed && h.failure == nil:
+			return fmt.Errorf("%w: the %s were not listed yet", ErrStale, k)
+		case h.failure != nil:
+			return fmt.Errorf("%w: %s: %w", ErrStale, k, h.failure)
+		case !h.broken.IsZero():
+			return fmt.Errorf("%w: no watch of %s runs since %s", ErrStale, k, c.now.Sub(h.broken).Round(time.Second))
+		default:
+			return fmt.Errorf("%w: the watch of %s was last answered %s ago", ErrStale, k, c.now.Sub(h.proof).Round(time.Second))
+		}
+	}
+	return nil
+}
+
+// current is what core.current says of one resource whose answers count for maxAge.
 func (h *health) current(now time.Time, maxAge time.Duration) bool {
 	answered := now.Sub(h.proof)
 	return h.listed && answered <= maxAge && (h.broken.IsZero() || now.Sub(h.broken) <= brokenGrace || answered <= brokenGrace)

@@ -127,7 +127,7 @@ func (c *core) arrived(uid string) {
 type waitingRoom struct {
 	most  int
 	by    map[string][]*progress.Event
-	order []string // of the uids, one for each event, the oldest first
+	order []string // of the uids in by, one for each event, the oldest first
 }
 
 func newWaitingRoom(most int) waitingRoom {
@@ -141,22 +141,22 @@ func (w *waitingRoom) add(uid string, e *progress.Event) (out int) {
 	for len(w.order) > w.most {
 		oldest := w.order[0]
 		w.order = w.order[1:]
-		switch of := w.by[oldest]; len(of) {
-		case 0: // taken meanwhile
-		case 1:
-			delete(w.by, oldest)
-			out++
-		default:
+		if of := w.by[oldest]; len(of) > 1 {
 			w.by[oldest] = of[1:]
-			out++
+		} else {
+			delete(w.by, oldest)
 		}
+		out++
 	}
 	return out
 }
 
 func (w *waitingRoom) take(uid string) []*progress.Event {
 	all := w.by[uid]
-	delete(w.by, uid)
+	if len(all) > 0 {
+		delete(w.by, uid)
+		w.order = slices.DeleteFunc(w.order, func(other string) bool { return other == uid })
+	}
 	return all
 }
 

@@ -80,6 +80,17 @@ func (c *core) removePod(p *pod) {
 	c.refreshOwner(owner)
 }
 
+// unowned counts the Pods whose Sandbox is not in the view: mostly workload Pods of other gateways, which nothing but their owner tells
+// from ours. They are kept, since a Pod may be heard of before its Sandbox.
+func (c *core) unowned() (n int) {
+	for owner, all := range c.owned {
+		if c.boxes[owner] == nil {
+			n += len(all)
+		}
+	}
+	return n
+}
+
 func (c *core) refreshOwner(uid string) {
 	if b := c.boxes[uid]; b != nil {
 		c.refresh(b.value.ID)

@@ -367,6 +367,15 @@ func TestWaitingRoomIsBounded(t *testing.T) {
 	if out := w.add("d", e("5")); out != 0 { // the place of what was taken
 		t.Error(out)
 	}
+	if got := w.take("d"); len(got) != 1 || len(w.order) != 2 || len(w.by) != 2 {
+		t.Errorf("%v, %v, %v", got, w.order, w.by)
+	}
+	// What was taken does not push others out before their time.
+	for n := range 100 {
+		if out := w.add("e", e("6")); out != 0 || len(w.take("e")) != 1 {
+			t.Fatalf("after %d that were taken, %d are pushed out of %v", n, out, w.order)
+		}
+	}
 	for range 100 {
 		w.add("z", e("z"))
 	}

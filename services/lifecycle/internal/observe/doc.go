@@ -13,7 +13,8 @@
 // Nothing else is left out for a caller that is slow: when it leaves more than a bounded number of deletions and events waiting, its
 // stream ends with ErrBehind, which it answers by opening another. Ends of the cluster's own watches, forgotten versions and lists
 // after them do not show (bug corpus G08, G10, W20). Every 30 s each sandbox is told again, as long as the view is current, so a
-// stream that is silent for longer means that nobody knows.
+// stream that is silent for longer means that nobody knows. A stream is only begun while the view is current: else what it began with
+// could be older than what its caller has heard elsewhere.
 //
 // # Never an older state
 //
@@ -33,6 +34,11 @@
 // When the one that the callers were told of goes, that is a deletion, told before anything about the other: a sandbox is its object's
 // uid, and not whatever bears its id.
 //
+// # Pods that are not known
+//
+// While the view of Pods is not current, no Pod counts as there, as gone or as ready: a sandbox is told by its object alone, which has
+// the readiness that was last published (contract 7.13), and is told again when the Pods are known.
+//
 // # Absence
 //
 // The view alone never proves it. List answers only while the view is current: the cluster has answered within Settings.MaxAge, and the
@@ -40,7 +46,7 @@
 //
 // # Parts
 //
-// The core (core*.go, caller.go) is pure: lists and changes in, messages out, no clock and no I/O; one lock is around it. The
+// The core (core*.go, caller.go) is pure: lists, changes and the time in, messages out, no clock and no I/O; one lock is around it. The
 // followers (follow.go) keep it fed from three sources, which are interfaces; Kube (kube*.go) makes them of the API server. Of an
 // object only what package snapshot reads is kept, so five thousand sandboxes fit in some 30 MiB.
 //

@@ -1,13 +1,8 @@
 package observe
 
-import (
-	"context"
-	"errors"
+import "errors"
 
-	"google.golang.org/grpc/codes"
-)
-
-// Why something cannot be told. Code says what each is for the gateway.
+// Why something cannot be told. What each is for the gateway, the driver says.
 var (
 	// ErrStale: the view is not current, or not complete yet. The same call may succeed later.
 	ErrStale = errors.New("the view of the cluster is not current")
@@ -29,22 +24,3 @@ var (
 var ErrRelist = errors.New("a list is needed")
 
 var errOlder = errors.New("the list is older than what was seen before: the API server lags, or its store was restored from a backup (then restart lifecycle)")
-
-// Code is the gRPC code of an error of this package (contract 2.6, 2.7): NOT_FOUND is only a proven absence.
-func Code(err error) codes.Code {
-	switch {
-	case err == nil:
-		return codes.OK
-	case errors.Is(err, ErrAbsent):
-		return codes.NotFound
-	case errors.Is(err, ErrAmbiguous):
-		return codes.FailedPrecondition
-	case errors.Is(err, ErrStale), errors.Is(err, ErrBehind), errors.Is(err, ErrStopped), errors.Is(err, ErrNotServed):
-		return codes.Unavailable
-	case errors.Is(err, context.Canceled):
-		return codes.Canceled
-	case errors.Is(err, context.DeadlineExceeded):
-		return codes.DeadlineExceeded
-	}
-	return codes.Internal
-}

@@ -18,13 +18,17 @@ type follower[T any] struct {
 	replace func(c *core, l Listing[T]) error
 	change  func(c *core, ch Change[T])
 	report  func(k kind, what string, err error)
-	// patience is how long a watch may be silent before it is given up: an idle one hears of the cluster about once a minute.
+	// patience is how long a watch may be silent before it is given up. An idle one of a resource that the API server keeps a cache of
+	// hears of the cluster about once a minute.
 	patience time.Duration
 }
 
 const (
 	// listLimit ends a list that takes too long, whatever the source does about it.
 	listLimit = 2 * time.Minute
+	// eventPatience is longer than any watch lasts: one of events may well hear nothing. That its connection is dead is noticed below it,
+	// by pings (package kubeclient).
+	eventPatience = mostWatch + 2*overtime
 	// steady is how long a watch must have run for its end to be nothing to wait after.
 	steady = time.Second
 )
@@ -65,10 +69,11 @@ func (f *follower[T]) list(ctx context.Context) (from uint64, err error) {
 	f.with(func(c *core, now time.Time) {
 		h := &c.health[f.kind]
 		if err == nil {
-			err = f.replace(c, listing)
-		}
-		if err == nil {
-			h.proof = began
+			before := h.proof
+			h.proof = began // what the list leads to is told by it
+			if err = f.replace(c, listing); err != nil {
+				h.proof = before
+			}
 		}
 		if h.broken.IsZero() {
 			h.broken = now

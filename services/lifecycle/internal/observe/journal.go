@@ -85,29 +85,33 @@ func (j *journal) Describe(out chan<- *prometheus.Desc) {
 
 // Collect fulfils prometheus.Collector.
 func (j *journal) Collect(out chan<- prometheus.Metric) {
-	o, now := j.observer, time.Now()
+	o := j.observer
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	c := o.core
+	c := o.present()
 	gauge := func(d *prometheus.Desc, value int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
 	}
 	total := func(d *prometheus.Desc, value uint64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
 	}
-	held := [kinds]int{boxes: len(c.boxes), pods: len(c.pods), events: c.seen.Len()}
+	unowned := c.unowned()
+	held := [kinds]int{boxes: len(c.boxes), pods: len(c.pods) - unowned, events: c.seen.Len()}
 	for k := range kinds {
 		gauge(descObjects, held[k], k.String())
 		current := 0
-		if c.health[k].current(now, o.cfg.MaxAge.Std()) {
+		if c.current(k) {
 			current = 1
 		}
 		gauge(descCurrent, current, k.String())
 		total(descPassedT, c.counts.passed[k], k.String())
 		total(descStale, c.counts.stale[k], k.String())
 		reasons := map[string]int{}
-		for _, problem := range c.skipped[k] {
-			reasons[reasonOf(problem)]++
+		for _, reason := range c.skipped[k] {
+			reasons[reason]++
+		}
+		if k == pods && unowned > 0 {
+			reasons[reasonForeign] += unowned
 		}
 		for reason, n := range reasons {
 			gauge(descPassed, n, k.String(), reason)
@@ -122,10 +126,13 @@ func (j *journal) Collect(out chan<- prometheus.Metric) {
 	total(descResets, c.counts.resets)
 }
 
+// reasonForeign is that an object is another gateway's.
+const reasonForeign = "foreign"
+
 func reasonOf(problem error) string {
 	switch {
 	case errors.Is(problem, snapshot.ErrForeign):
-		return "foreign"
+		return reasonForeign
 	case errors.Is(problem, snapshot.ErrMisplaced):
 		return "misplaced"
 	}

@@ -178,10 +178,13 @@ func TestPodsAndEvents(t *testing.T) {
 	const podPath, eventPath = "/api/v1/namespaces/openshell/pods", "/api/v1/namespaces/openshell/events"
 	api.put(podPath, 200, list("v1", "PodList", "9", "", rawPod("w", "5", nil), rawPod("x", "6", func(p map[string]any) {
 		delete(p["metadata"].(map[string]any), "ownerReferences")
+	}), rawPod("y", "7", func(p map[string]any) {
+		p["metadata"].(map[string]any)["labels"].(map[string]any)[workspace.LabelGatewayID] = "green"
 	})))
 	api.put(podPath+"?watch", 200, []any{event("DELETED", rawPod("w", "10", nil))})
 	all, err := kube.Sources().Pods.List(t.Context(), 0)
-	if err != nil || len(all.Items) != 2 || all.Items[0].Value.Owner != "u1" || !errors.Is(all.Items[1].Problem, snapshot.ErrForeign) {
+	if err != nil || len(all.Items) != 3 || all.Items[0].Value.Owner != "u1" || !errors.Is(all.Items[1].Problem, snapshot.ErrForeign) ||
+		!errors.Is(all.Items[2].Problem, snapshot.ErrForeign) || all.Items[2].Value != (snapshot.Pod{}) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	var forms []Form

@@ -50,6 +50,7 @@ func New(cfg Settings, scheme workspace.Scheme, sources Sources, finder Finder, 
 	o := &Observer{
 		cfg: cfg, scheme: scheme, sources: sources, finder: finder, core: newCore(), complete: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	o.core.maxAge = cfg.MaxAge.Std()
 	var err error
 	if o.journal, err = newJournal(log, o, reg); err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func (o *Observer) Run(ctx context.Context) error {
 	tasks.Go(func() {
 		(&follower[progress.Event]{
 			kind: events, source: o.sources.Events, with: o.with, replace: (*core).replaceEvents, change: (*core).changeEvent, report: o.journal.watched,
-			patience: o.cfg.MaxAge.Std(),
+			patience: eventPatience,
 		}).run(ctx)
 	})
 	tasks.Go(func() { o.republish(ctx) })
@@ -98,11 +99,18 @@ func (o *Observer) Run(ctx context.Context) error {
 	return nil
 }
 
+// present is the core at this moment. The lock must be held.
+func (o *Observer) present() *core {
+	o.core.now = time.Now()
+	return o.core
+}
+
 // with changes the core, and says what there is to say about it.
 func (o *Observer) with(change func(c *core, now time.Time)) {
 	o.mu.Lock()
 	before := o.core.complete()
-	change(o.core, time.Now())
+	change(o.present(), o.core.now)
+	o.core.see()
 	if !before && o.core.complete() {
 		close(o.complete)
 	}
@@ -123,8 +131,8 @@ func (o *Observer) republish(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			o.with(func(c *core, now time.Time) {
-				if c.stale(now, o.cfg.MaxAge.Std()) == nil {
+			o.with(func(c *core, _ time.Time) {
+				if c.stale() == nil {
 					c.republish()
 				}
 			})
@@ -132,28 +140,9 @@ func (o *Observer) republish(ctx context.Context) {
 	}
 }
 
-// stale says why the view is not the cluster's present state; nil when it is. Events may be missing: they are no state.
-func (c *core) stale(now time.Time, maxAge time.Duration) error {
-	for _, k := range []kind{boxes, pods} {
-		h := &c.health[k]
-		switch {
-		case h.current(now, maxAge):
-		case !h.listed && h.failure == nil:
-			return fmt.Errorf("%w: the %s were not listed yet", ErrStale, k)
-		case h.failure != nil:
-			return fmt.Errorf("%w: %s: %w", ErrStale, k, h.failure)
-		case !h.broken.IsZero():
-			return fmt.Errorf("%w: no watch of %s runs since %s", ErrStale, k, now.Sub(h.broken).Round(time.Second))
-		default:
-			return fmt.Errorf("%w: the watch of %s was last answered %s ago", ErrStale, k, now.Sub(h.proof).Round(time.Second))
-		}
-	}
-	return nil
-}
-
 // Check says why the view is not the cluster's present state, for readiness; nil when it is. It fulfils daemon.Check.
 func (o *Observer) Check(context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.core.stale(time.Now(), o.cfg.MaxAge.Std())
+	return o.present().stale()
 }

@@ -3,14 +3,14 @@ package observe
 import (
 	"context"
 	"fmt"
-	"time"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/snapshot"
 )
 
 // Watch tells send everything, as the package comment says, until ctx ends, send fails or the stream is reset; it returns why. It
-// waits until the view is complete. The messages are shared and must not be changed.
+// waits until the view is complete; of a view that is not current later it begins nothing, and returns ErrStale. The messages are shared
+// and must not be changed.
 //
 // It returns also while send is blocked, so that the one who called can end the stream and send with it; send is then not called again.
 func (o *Observer) Watch(ctx context.Context, send func(*computev1.WatchSandboxesEvent) error) error {
@@ -43,7 +43,8 @@ func (o *Observer) Watch(ctx context.Context, send func(*computev1.WatchSandboxe
 	}
 }
 
-// join takes a caller in, and a place among the senders.
+// join takes a caller in, and a place among the senders. What it is owed then must be the present state: a gateway that has just taken over
+// may know a newer one already.
 func (o *Observer) join(to *caller) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -51,6 +52,9 @@ func (o *Observer) join(to *caller) error {
 	case <-o.stopped:
 		return ErrStopped
 	default:
+	}
+	if err := o.present().stale(); err != nil {
+		return err
 	}
 	o.senders.Add(1)
 	o.core.join(to)
@@ -94,7 +98,7 @@ func (o *Observer) deliver(ctx context.Context, to *caller, send func(*computev1
 func (o *Observer) List() ([]*computev1.DriverSandbox, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err := o.core.stale(time.Now(), o.cfg.MaxAge.Std()); err != nil {
+	if err := o.present().stale(); err != nil {
 		return nil, err
 	}
 	all := make([]*computev1.DriverSandbox, 0, len(o.core.ids))
@@ -111,7 +115,7 @@ func (o *Observer) List() ([]*computev1.DriverSandbox, error) {
 func (o *Observer) Get(ctx context.Context, id string) (*computev1.DriverSandbox, error) {
 	o.mu.Lock()
 	e := o.core.ids[id]
-	state, many, stale := e.state(), e != nil && len(e.boxes) > 1, o.core.stale(time.Now(), o.cfg.MaxAge.Std())
+	state, many, stale := e.state(), e != nil && len(e.boxes) > 1, o.present().stale()
 	o.mu.Unlock()
 	switch {
 	case stale != nil:
@@ -120,11 +124,11 @@ func (o *Observer) Get(ctx context.Context, id string) (*computev1.DriverSandbox
 	case state != nil:
 		return state, nil
 	}
-	return o.Look(ctx, id)
+	return o.look(ctx, id)
 }
 
-// Look is Get from a live look, whatever the view says: for whoever has just changed the sandbox. Its Pods are those of the view.
-func (o *Observer) Look(ctx context.Context, id string) (*computev1.DriverSandbox, error) {
+// look is Get from a live look, whatever the view says. Its Pods are those of the view, as far as that is current.
+func (o *Observer) look(ctx context.Context, id string) (*computev1.DriverSandbox, error) {
 	found, err := o.finder.Find(ctx, id)
 	if err != nil {
 		return nil, err
@@ -154,5 +158,5 @@ func (o *Observer) Look(ctx context.Context, id string) (*computev1.DriverSandbo
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.core.render(&readable[0]), nil
+	return o.present().render(&readable[0]), nil
 }

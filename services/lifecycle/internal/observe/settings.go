@@ -11,8 +11,8 @@ import (
 // Settings are the part of the section [portcullis.lifecycle] that is about the view of the cluster. Start from DefaultSettings: the
 // zero value does not validate.
 type Settings struct {
-	// MaxAge is how long after the cluster's last answer the view counts as current. An idle watch hears of the cluster about once a
-	// minute. 90s to 10m.
+	// MaxAge is how long after the cluster's last answer the view of Sandboxes and Pods counts as current. An idle watch of them hears of
+	// the cluster about once a minute. 90s to 10m.
 	MaxAge driverconf.Duration `toml:"watch_max_age"`
 	// Queue is how many deletions and platform events may wait for one caller before its stream is reset. 64 to 65536.
 	Queue int `toml:"watch_queue"`

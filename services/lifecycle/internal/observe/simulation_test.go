@@ -319,9 +319,11 @@ func (w *world) hear(l *listener, m *computev1.WatchSandboxesEvent) {
 }
 
 func (w *world) step() {
-	switch n := w.random.IntN(24); {
+	switch n := w.random.IntN(25); {
 	case n < 7:
 		w.happen()
+	case n == 24:
+		w.follow(w.random.IntN(3) > 0)
 	case n < 11:
 		deliver(w, w.boxes, w.core.changeBox, w.learn)
 	case n < 14:
@@ -355,6 +357,7 @@ func (w *world) step() {
 
 // settle tells the core everything, and every listener all that it is owed.
 func (w *world) settle() {
+	w.follow(true)
 	for w.boxes.told < len(w.boxes.history) || w.pods.told < len(w.pods.history) || w.events.told < len(w.events.history) {
 		deliver(w, w.pods, w.core.changePod, func(Change[snapshot.Pod]) {})
 		deliver(w, w.boxes, w.core.changeBox, w.learn)
@@ -436,7 +439,7 @@ func TestAnyHistory(t *testing.T) {
 			stats[name] += n
 		}
 	}
-	for _, name := range []string{"again", "relists", "refused", "deletions", "replaced"} {
+	for _, name := range []string{"again", "relists", "refused", "deletions", "replaced", "blinded", "seen again"} {
 		if stats[name] < 20 {
 			t.Errorf("%s happened only %d times: %v", name, stats[name], stats)
 		}
