@@ -145,6 +145,27 @@ func (s Scheme) Places(workspace, namespace string) error {
 	return nil
 }
 
+// Placed says why an object with these labels and annotations is in no place of this gateway's sandboxes, and nil when it is, or may be.
+//
+// It is for whoever acts on what a selector found: labels can be copied, by a restore into another namespace or by anyone who may create
+// Sandboxes in one, and a copy is neither the sandbox nor in its way. An object whose label and annotation do not agree is in its place
+// while one of the two workspaces lives there, so that it is not taken for absent.
+func (s Scheme) Placed(namespace string, labels, annotations map[string]string) error {
+	var problem error
+	for _, named := range [...]string{labels[LabelSandboxWorkspace], annotations[AnnotationSandboxWorkspace]} {
+		if named == "" {
+			continue
+		}
+		if problem = s.Places(named, namespace); problem == nil {
+			return nil
+		}
+	}
+	if problem == nil && !s.MayHold(namespace) {
+		problem = errors.New("it names no workspace")
+	}
+	return problem
+}
+
 func (s Scheme) managedPrefix() string { return managedPrefix + s.GatewayID + "-" }
 
 const labelRule = "must be a DNS-1123 label: 1 to 63 of a-z, 0-9 and '-', with a letter or digit at both ends"

@@ -296,3 +296,41 @@ func Example() {
 	// openshell-a-b-c <nil>
 	// true label openshell.ai/gateway-id is "a-b", not "a"
 }
+
+// TestPlaced: an object is told from a copy of it by where it is, and one that cannot be made sense of is not taken for a copy.
+func TestPlaced(t *testing.T) {
+	operator := Scheme{Mode: driverconf.ModeOperator, GatewayID: "blue"}
+	managed := Scheme{Mode: driverconf.ModeManaged, GatewayID: "blue"}
+	shared := Scheme{Mode: driverconf.ModeShared, GatewayID: "blue", Namespace: "openshell"}
+	for name, c := range map[string]struct {
+		scheme                       Scheme
+		namespace, label, annotation string
+		in                           bool
+	}{
+		"operator, its own":                   {operator, "team", "team", "team", true},
+		"operator, a copy":                    {operator, "other", "team", "team", false},
+		"operator, the label is gone":         {operator, "team", "", "team", true},
+		"operator, a copy without the label":  {operator, "other", "", "team", false},
+		"operator, the annotation is another": {operator, "team", "team", "other", true},
+		"operator, it names no workspace":     {operator, "team", "", "", false},
+		"managed, its own":                    {managed, "openshell-blue-team", "team", "team", true},
+		"managed, a copy":                     {managed, "openshell-blue-other", "team", "team", false},
+		"managed, in no namespace of ours":    {managed, "team", "team", "team", false},
+		"managed, it names no workspace":      {managed, "openshell-blue-team", "", "", true},
+		"shared, its own":                     {shared, "openshell", "team", "team", true},
+		"shared, a copy":                      {shared, "other", "team", "team", false},
+		"shared, it names no workspace":       {shared, "openshell", "", "", true},
+		"no mode":                             {Scheme{}, "team", "team", "team", false},
+	} {
+		labels, annotations := map[string]string{}, map[string]string{}
+		if c.label != "" {
+			labels[LabelSandboxWorkspace] = c.label
+		}
+		if c.annotation != "" {
+			annotations[AnnotationSandboxWorkspace] = c.annotation
+		}
+		if err := c.scheme.Placed(c.namespace, labels, annotations); (err == nil) != c.in {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -117,9 +117,10 @@ func TestForeignCopy(t *testing.T) {
 
 	identity := create(codes.OK)
 	g.AwaitReady(wish.GetId())
-	stop(codes.OK) // of a copy that is to run the loop of supervisorctl takes care
-	copied := g.double(t, wish, elsewhere, workspace)
+	copied := g.double(t, wish, elsewhere, workspace) // while it runs, so that the loop of supervisorctl meets a copy that is to run
 	create(codes.AlreadyExists)
+	stop(codes.OK)
+	copied.untouched(t, "the first stop")
 	start(identity, codes.OK)
 	g.AwaitReady(wish.GetId())
 	copied.untouched(t, "the start")

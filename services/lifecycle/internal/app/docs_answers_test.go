@@ -59,6 +59,8 @@ func (r *refusing) Get(context.Context, string) (*computev1.DriverSandbox, error
 
 func (r *refusing) List() ([]*computev1.DriverSandbox, error) { return nil, r.err }
 
+func (r *refusing) Check(context.Context) error { return nil }
+
 func (r *refusing) Watch(context.Context, func(*computev1.WatchSandboxesEvent) error) error {
 	return r.err
 }

@@ -37,6 +37,8 @@ type View interface {
 	Get(ctx context.Context, id string) (*computev1.DriverSandbox, error)
 	List() ([]*computev1.DriverSandbox, error)
 	Watch(ctx context.Context, send func(*computev1.WatchSandboxesEvent) error) error
+	// Check says why the view is not the cluster's present state; nil when it is.
+	Check(ctx context.Context) error
 }
 
 // Finder finds the Sandbox objects with an id, from a consistent read, and none that only bears its labels elsewhere; *observe.Kube is one.

@@ -16,7 +16,8 @@ const (
 )
 
 // settles waits until what the gateway is told of the sandbox fits: supervisorctl reads the cluster itself, and the view may be a moment
-// behind it. A sandbox of which nothing can be told is not waited for. False says that it did not come to fit in time.
+// behind it. A sandbox of which nothing can be told is not waited for, and neither is a view that is not current: it tells nobody that it is.
+// False says that it did not come to fit in time.
 func (d *Driver) settles(ctx context.Context, id string, fits func(*computev1.DriverSandbox) bool) bool {
 	ctx, cancel := limit(ctx, settleLimit)
 	defer cancel()
@@ -25,7 +26,7 @@ func (d *Driver) settles(ctx context.Context, id string, fits func(*computev1.Dr
 		switch {
 		case ctx.Err() != nil:
 			return false
-		case err != nil || told.GetStatus().GetDeleting() || fits(told):
+		case err != nil || d.deps.View.Check(ctx) != nil || told.GetStatus().GetDeleting() || fits(told):
 			return true
 		}
 		select {

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -31,20 +32,23 @@ func TestViewBehind(t *testing.T) {
 		call   func(context.Context, *driver.Driver) error
 		behind int
 		code   codes.Code
+		stale  error
 	}{
-		"a stop, known at once":     {stop, 0, codes.OK},
-		"a stop, known later":       {stop, 12, codes.OK},
-		"a stop, known too late":    {stop, never, codes.Unavailable},
-		"a start, known at once":    {begin, 0, codes.OK},
-		"a start, known later":      {begin, 12, codes.OK},
-		"a start, not known at all": {begin, never, codes.OK},
+		"a stop, known at once":      {call: stop},
+		"a stop, known later":        {call: stop, behind: 12},
+		"a stop, known too late":     {call: stop, behind: never, code: codes.Unavailable},
+		"a stop, the view is stale":  {call: stop, behind: never, stale: errors.New("the watch is broken")},
+		"a start, known at once":     {call: begin},
+		"a start, known later":       {call: begin, behind: 12},
+		"a start, not known at all":  {call: begin, behind: never},
+		"a start, the view is stale": {call: begin, behind: never, stale: errors.New("the watch is broken")},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := base(t)
 				d := created(t, w, wish())
-				w.suspended, w.behind = true, c.behind
+				w.suspended, w.behind, w.stale = true, c.behind, c.stale
 				if err := c.call(t.Context(), d); status.Code(err) != c.code {
 					t.Errorf("error %v, want %s", err, c.code)
 				}

@@ -73,6 +73,8 @@ type world struct {
 	// suspended is what the view says of the sandbox; behind is how often it is asked before it says so.
 	suspended bool
 	behind    int
+	// stale is why the view is not current.
+	stale error
 }
 
 var loaded = sync.OnceValues(func() (*driverconf.Config, error) { return driverconf.Load(driverconf.Source{}) })
@@ -180,6 +182,9 @@ func (w *world) remove(uid types.UID) bool {
 func (w *world) Still(workspaces.Place) error { return w.step(context.Background(), "still") }
 
 // Get and the next two are the view.
+// Check is of the View.
+func (w *world) Check(context.Context) error { return w.stale }
+
 func (w *world) Get(ctx context.Context, _ string) (*computev1.DriverSandbox, error) {
 	if err := w.step(ctx, "get"); err != nil {
 		return nil, err

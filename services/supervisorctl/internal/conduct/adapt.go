@@ -32,6 +32,9 @@ func (r *round) facts() plan.Facts {
 	}
 	f.WorkloadFence, f.SupervisorFence = r.policies()
 	if o := s.box.value; o != nil {
+		if err := workspace.SchemeOf(&r.settings).Placed(o.Namespace, o.Labels, o.Annotations); err != nil {
+			f.Misplaced = err.Error()
+		}
 		if record, err := runstate.Of(o.Annotations); err == nil {
 			// What was measured of another record says nothing about this one, however late that is noticed.
 			if still := record; r.goal.Idle > 0 {

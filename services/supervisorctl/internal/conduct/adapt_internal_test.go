@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
@@ -54,6 +55,29 @@ func seeing(t *testing.T) *round {
 	r.seen.fence.value, r.seen.egress.value = policies.Workloads, policies.Supervisors
 	r.seen.service.value, r.seen.supervisor.value, r.seen.workload.value = service, supervisor, workload
 	return r
+}
+
+// A Sandbox that bears our labels elsewhere, as a copy that was restored into another namespace, is nobody's to act on.
+func TestSandboxOutOfItsPlace(t *testing.T) {
+	r := seeing(t)
+	if f := r.facts(); f.Misplaced != "" {
+		t.Fatalf("one in its place is %q", f.Misplaced)
+	}
+	r.seen.box.value.Namespace = "elsewhere"
+	f := r.facts()
+	if f.Misplaced == "" {
+		t.Fatal("a copy is in its place")
+	}
+	for _, goal := range []plan.Goal{plan.Provision, plan.Restart, plan.Release, plan.Remove} {
+		r.goal.Goal = goal
+		if step := plan.Next(r.goal.Want, &f); step.Reason != verdict.RunSandboxForeign {
+			t.Errorf("goal %d: %s, reason %q", goal, step.Action, step.Reason)
+		}
+	}
+	r.goal.Goal = plan.Keep
+	if step := plan.Next(r.goal.Want, &f); step.Action != plan.Done {
+		t.Errorf("the loop does %s with it", step.Action)
+	}
 }
 
 func TestPoliciesAsFacts(t *testing.T) {

@@ -208,7 +208,10 @@ type Facts struct {
 	// Acknowledged is sandbox_runtime.network_policy_enforced.
 	Acknowledged bool
 
-	Sandbox                        Known[sandboxapi.Object]
+	Sandbox Known[sandboxapi.Object]
+	// Misplaced says why the Sandbox that was found is in no place of this gateway's; empty when it is in one.
+	Misplaced string
+
 	WorkloadFence, SupervisorFence Known[Policy]
 	Service                        Known[Service]
 	Supervisor, Workload           Known[Pod]

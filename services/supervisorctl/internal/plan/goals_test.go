@@ -67,6 +67,7 @@ func TestTheSandboxIsTheOneMeant(t *testing.T) {
 		{"another uid", replaced, refuses("run_sandbox_replaced"), does(plan.DeleteSupervisor), does(plan.DeleteSupervisor)},
 		{"not managed", label(workspace.LabelManagedBy, "helm"), refuses("run_sandbox_foreign"), does(plan.Done), refuses("run_sandbox_foreign")},
 		{"another gateway's", label(workspace.LabelGatewayID, "gw2"), refuses("run_sandbox_foreign"), does(plan.Done), refuses("run_sandbox_foreign")},
+		{"out of its place", func(f *plan.Facts) { f.Misplaced = "the workspace lives elsewhere" }, refuses("run_sandbox_foreign"), does(plan.Done), refuses("run_sandbox_foreign")},
 		{"another id", label(workspace.LabelSandboxID, "id2"), refuses("run_sandbox_foreign"), does(plan.Done), refuses("run_sandbox_foreign")},
 		{"without a mode", object(func(o *sandboxapi.Object) { o.Mode = 0 }), refuses("run_object_unreadable"), refuses("run_object_unreadable"), refuses("run_object_unreadable")},
 		{"without a version", object(func(o *sandboxapi.Object) { o.Version = "v9" }), refuses("run_object_unreadable"), refuses("run_object_unreadable"), refuses("run_object_unreadable")},

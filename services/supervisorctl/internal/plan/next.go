@@ -127,8 +127,11 @@ func (p *planner) identify() (Step, bool) {
 	return Step{}, true
 }
 
-// foreign says what of the Sandbox's labels is not ours; empty when all are.
+// foreign says what of the Sandbox is not ours, its labels or its place; empty when all is.
 func (p *planner) foreign() string {
+	if p.facts.Misplaced != "" {
+		return "is out of its place: " + p.facts.Misplaced
+	}
 	for _, l := range [...]struct{ key, want string }{
 		{workspace.LabelManagedBy, workspace.ManagedByOpenShell},
 		{workspace.LabelGatewayID, p.want.Ref.GatewayID},
