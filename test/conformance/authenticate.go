@@ -31,7 +31,7 @@ func authenticateChecks() []Check {
 			ID: "authenticate.garbage", Section: "6.1", Required: true, needs: []ability{authenticates},
 			Says:   "a credential that the platform did not issue is UNAUTHENTICATED",
 			Breaks: "anybody can exchange it for a token of a sandbox",
-			run:    presenting("eyJhbGciOiJub25lIn0.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQ6YTpiIn0.AAAA", refused...),
+			run:    presenting("eyJhbGciOiJub25lIn0.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQ6YTpiIn0.AAAA", codes.Unauthenticated),
 		},
 		{
 			ID: "authenticate.huge", Section: "6.1", Required: true, needs: []ability{authenticates},
@@ -46,8 +46,8 @@ func authenticateChecks() []Check {
 		},
 		{
 			ID: "authenticate.former-run", Section: "2.13", Required: true, needs: []ability{authenticates, canPresent}, run: forgets,
-			Says:   "the credential of a run that is over is refused, or gives an identity that is not the present run's",
-			Breaks: "a supervisor of a former run gets tokens for the new one",
+			Says:   "the credential of a run that is over is UNAUTHENTICATED or PERMISSION_DENIED, or gives an identity that is not the present run's",
+			Breaks: "a supervisor of a former run gets tokens for the new one, or is told to try again for ever",
 		},
 	}
 }
@@ -120,5 +120,5 @@ func forgets(ctx context.Context, p *probe) error {
 	if err == nil && answer.GetRuntimeIdentity() == b.identity {
 		return errors.New("it was accepted for the new run")
 	}
-	return nil
+	return expect("AuthenticateSandbox with the former run's credential", err, codes.OK, codes.Unauthenticated, codes.PermissionDenied)
 }

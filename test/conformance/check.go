@@ -20,6 +20,8 @@ type Check struct {
 	// Alone: the check disturbs the driver, and no other may run meanwhile.
 	Alone bool
 
+	// waits: the check does nothing but wait for most of its time.
+	waits bool
 	needs []ability
 	run   func(ctx context.Context, p *probe) error
 }
@@ -63,7 +65,7 @@ func Checks() []Check {
 	var all []Check
 	for _, some := range [][]Check{
 		handshakeChecks(), peerChecks(), authenticateChecks(), validateChecks(), createChecks(), startChecks(), stopChecks(), deleteChecks(),
-		readChecks(), watchChecks(), workspaceChecks(), secretChecks(), cancelChecks(), hostileChecks(), crashChecks(),
+		readChecks(), idChecks(), bytesChecks(), evidenceChecks(), watchChecks(), workspaceChecks(), secretChecks(), cancelChecks(), hostileChecks(), crashChecks(),
 	} {
 		all = append(all, some...)
 	}

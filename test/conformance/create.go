@@ -67,6 +67,11 @@ func createChecks() []Check {
 			Breaks: "two gateways believe that they have made it, or none does",
 		},
 		{
+			ID: "create.namesakes", Section: "2.6", Required: true, run: namesakesTogether,
+			Says:   "of many sandboxes with one name at once one is made, the others are ALREADY_EXISTS, and nothing is left of them, however far they came",
+			Breaks: "their rows are removed and what was made for them stays, or one sandbox takes the place of another",
+		},
+		{
 			ID: "create.no-bundle", Section: "15.10", Required: true, needs: []ability{wantsBundle}, run: creating(nil),
 			Says:   "a create without launch credentials is FAILED_PRECONDITION, and nothing is left of it",
 			Breaks: "the row is removed and the sandbox stays: it leaks",
@@ -186,6 +191,39 @@ func createsTogether(ctx context.Context, p *probe) error {
 		return err
 	}
 	return p.reach(ctx, wish.GetId(), phase.Ready)
+}
+
+func namesakesTogether(ctx context.Context, p *probe) error {
+	const callers = 4
+	name := "c" + hexadecimal(5)
+	made, ids := make([]bool, callers), make([]string, callers)
+	err := together(callers, func(i int) error {
+		wish, err := p.wish()
+		if err != nil {
+			return err
+		}
+		wish.Name, ids[i] = name, wish.GetId()
+		_, err = p.driver.CreateSandbox(ctx, &computev1.CreateSandboxRequest{Sandbox: wish})
+		made[i] = err == nil
+		return expect("CreateSandbox", err, codes.OK, codes.AlreadyExists)
+	})
+	if err != nil {
+		return err
+	}
+	n := 0
+	for i, id := range ids {
+		switch {
+		case !made[i]:
+			err = errors.Join(err, p.gone(ctx, id))
+		default:
+			n++
+			err = errors.Join(err, p.reach(ctx, id, phase.Ready))
+		}
+	}
+	if n != 1 {
+		err = errors.Join(err, fmt.Errorf("%d of %d calls succeeded", n, callers))
+	}
+	return err
 }
 
 // creating creates with other launch credentials, which has to be refused.

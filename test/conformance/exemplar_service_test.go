@@ -86,8 +86,12 @@ func (e *exemplar) CreateSandbox(ctx context.Context, r *computev1.CreateSandbox
 	if err := e.claim(s); err != nil {
 		return nil, err
 	}
-	for range 20 { // long enough to be cut short
-		if err := work(ctx); err != nil {
+	for i := range 20 { // long enough to be cut short
+		hears := ctx
+		if e.flaw.deafFrom > 0 && i >= e.flaw.deafFrom {
+			hears = context.WithoutCancel(ctx)
+		}
+		if err := work(hears); err != nil {
 			e.forget(s.GetId())
 			return nil, err
 		}
@@ -148,7 +152,7 @@ func (e *exemplar) StartSandbox(ctx context.Context, r *computev1.StartSandboxRe
 	switch {
 	case b == nil:
 		return nil, errAbsent
-	case !strings.HasPrefix(r.GetExpectedRuntimeIdentity(), "scripted://"+r.GetSandboxId()+"/"):
+	case !strings.HasPrefix(r.GetExpectedRuntimeIdentity(), "scripted://"+r.GetSandboxId()+"/") || strings.HasSuffix(r.GetExpectedRuntimeIdentity(), "/"):
 		return nil, status.Error(codes.FailedPrecondition, "expected_runtime_identity: is refused")
 	case b.bundle == string(r.GetLaunchAuthentication()) && !e.flaw.restarts:
 		return &computev1.StartSandboxResponse{RuntimeIdentity: b.identity}, nil
@@ -202,7 +206,18 @@ func (e *exemplar) GetSandbox(ctx context.Context, r *computev1.GetSandboxReques
 	if err := named(r.GetSandboxId()); err != nil {
 		return nil, err
 	}
-	return e.Driver.GetSandbox(ctx, r)
+	answer, err := e.Driver.GetSandbox(ctx, r)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	b := e.boxes[r.GetSandboxId()]
+	if err != nil || b == nil || answer.GetSandbox().GetStatus() == nil {
+		return answer, err
+	}
+	answer.Sandbox.Status.ResolvedIdentity = &computev1.ResolvedWorkloadIdentity{Uid: 10001, Gid: 10001, Source: "exemplar", ResourceDigest: r.GetSandboxId()}
+	answer.Sandbox.Status.FenceEvidence = &computev1.DriverFenceEvidence{
+		Generation: "1", EvidenceDigest: "of-" + b.identity, ResourceClaims: map[string]string{"run": b.identity},
+	}
+	return answer, nil
 }
 
 func (e *exemplar) EnsureWorkspace(_ context.Context, r *computev1.EnsureWorkspaceRequest) (*computev1.EnsureWorkspaceResponse, error) {

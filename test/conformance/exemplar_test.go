@@ -57,6 +57,8 @@ type flaw struct {
 	around func(ctx context.Context, e *exemplar, method string, request any, next grpc.UnaryHandler) (any, error)
 	// tell makes what a watch tells of one event; last is what it told of the same sandbox before.
 	tell func(e *exemplar, event, last *computev1.WatchSandboxesEvent) []*computev1.WatchSandboxesEvent
+	// most is how many events a watch tells before it loses the others; 0 is that it loses none.
+	most int
 	// watch is asked before a watch begins.
 	watch func(e *exemplar) error
 	// silent: nothing is republished and no events of the platform are told.
@@ -65,6 +67,8 @@ type flaw struct {
 	prefixes []contract.Prefix
 	// restarts: every start begins a new run.
 	restarts bool
+	// deafFrom is the step of a create, of 20, from which the driver does not hear any more that its caller has gone; 0 is none.
+	deafFrom int
 	// reads: messages of any size are read, also those with bytes that are no text.
 	reads bool
 	// reborn is done when the driver comes up again.
@@ -178,11 +182,15 @@ func (e *exemplar) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInf
 type telling struct {
 	grpc.ServerStream
 	e    *exemplar
+	sent int
 	last map[string]*computev1.WatchSandboxesEvent
 }
 
 func (s *telling) SendMsg(m any) error {
 	event, ok := m.(*computev1.WatchSandboxesEvent)
+	if s.sent++; s.e.flaw.most > 0 && s.sent > s.e.flaw.most {
+		return nil
+	}
 	if !ok || s.e.flaw.tell == nil {
 		return s.ServerStream.SendMsg(m)
 	}
@@ -236,8 +244,13 @@ func (e *exemplar) enter(id string) (leave func()) {
 	return gate.Unlock
 }
 
+// box is what is known of a sandbox now, nil for none.
 func (e *exemplar) box(id string) *made {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.boxes[id]
+	if b := e.boxes[id]; b != nil {
+		known := *b
+		return &known
+	}
+	return nil
 }

@@ -91,9 +91,9 @@ func watchFlaws() []planted {
 		{"watch.snapshot", "name is", told(func(_ *exemplar, s *computev1.DriverSandbox) { s.Name = "team--" + s.GetName() })},
 		{"watch.life", "is deleted", tellNothing(func(e *computev1.WatchSandboxesEvent) bool { return e.GetDeleted() != nil })},
 		{"watch.life", "is Stopped", tellNothing(suspended)},
-		{"watch.order", "Ready was told after Stopped", flaw{tell: stale(suspended)}},
+		{"watch.order", "was told", flaw{tell: stale(suspended)}}, // after Stopped; or, if it comes after the call, before its own start
 		{"watch.order", "was told after the deletion", outdated(func(e *computev1.WatchSandboxesEvent) bool { return e.GetDeleted() != nil })},
-		{"watch.starting", "never with Bootstrapping", told(func(_ *exemplar, s *computev1.DriverSandbox) {
+		{"watch.starting", "never with Bootstrapping=True", told(func(_ *exemplar, s *computev1.DriverSandbox) {
 			for _, c := range s.GetStatus().GetConditions() {
 				c.Type = strings.Replace(c.GetType(), "Bootstrapping", "Other", 1)
 			}
@@ -161,7 +161,7 @@ func furtherFlaws() []planted {
 		{"workspace.again", "got AlreadyExists", flaw{around: ensuresOnce()}},
 		{"workspace.forbidden", "got FailedPrecondition", recoded("EnsureWorkspace", codes.PermissionDenied, codes.FailedPrecondition)},
 		{"workspace.delete-absent", "got NotFound", before("DeleteWorkspace", func(context.Context, *exemplar, any) error { return errAbsent })},
-		{"workspace.hostile.path", "it is OK", validationOff},
+		{"workspace.hostile.path", "got OK", validationOff},
 		{"secrets.answers", "GetSandbox holds a secret", altered("GetSandbox", func(e *exemplar, a *computev1.GetSandboxResponse) {
 			a.Sandbox.Spec = &computev1.DriverSandboxSpec{LaunchAuthentication: []byte(e.box(a.GetSandbox().GetId()).bundle)}
 		})},
@@ -174,11 +174,11 @@ func furtherFlaws() []planted {
 		{"secrets.errors", "ValidateSandboxCreate", anywhere("ValidateSandboxCreate")},
 		{"secrets.errors", "StartSandbox", anywhere("StartSandbox")},
 		{"secrets.errors", "AuthenticateSandbox", anywhere("AuthenticateSandbox")},
-		{"cancel.create", "sandboxes are left", flaw{around: deaf("CreateSandbox")}},
+		{"cancel.create", "is there, as of the last one", flaw{around: deaf("CreateSandbox")}},
 		{"cancel.stop", "by a flaw", before("StopSandbox", stuck())},
 		{"cancel.start", "by a flaw", before("StartSandbox", stuck())},
 		{"cancel.delete", "by a flaw", before("DeleteSandbox", stuck())},
-		{"crash.absence", "got NotFound", flaw{reborn: func(e *exemplar) { e.forgetful() }}},
+		{"crash.absence", "a sandbox that is there", flaw{reborn: func(e *exemplar) { e.forgetful() }}},
 		{"crash.policy", "after", flaw{reborn: func(e *exemplar) {
 			e.SetCapabilities(func(c *computev1.GetCapabilitiesResponse) { c.ResourceAdmissionPolicy += " " })
 		}}},

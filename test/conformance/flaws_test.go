@@ -223,7 +223,7 @@ func flaws() []planted {
 				a.Sandboxes = nil
 			}
 		})},
-	}, watchFlaws(), furtherFlaws())
+	}, watchFlaws(), furtherFlaws(), strictFlaws(), byIDFlaws())
 }
 
 // remembers accepts what a former run presented as well.

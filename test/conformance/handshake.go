@@ -35,9 +35,10 @@ func handshakeChecks() []Check {
 			Breaks: "launches are refused with FAILED_PRECONDITION: the policy has changed",
 		},
 		{
-			ID: "capabilities.flags", Section: "2.3", run: flagged,
-			Says:   "gateway_manages_lifecycle is false: the platform keeps sandboxes running without the gateway",
-			Breaks: "the gateway stops every sandbox when it ends, and starts them when it comes",
+			ID: "capabilities.flags", Section: "15.3", run: flagged,
+			Says: "gateway_manages_lifecycle is false: the platform keeps sandboxes running without the gateway; supports_sandbox_authentication is true; " +
+				"driver_reports_runtime_readiness is false: that a sandbox's supervisor is connected, the gateway learns from the supervisor",
+			Breaks: "the gateway stops every sandbox when it ends, or asks for no identities, or shows a sandbox as Ready that nobody can reach",
 		},
 		{
 			ID: "capabilities.prefixes", Section: "0.2", run: prefixed,
@@ -117,8 +118,20 @@ func stays(ctx context.Context, p *probe) error {
 
 func flagged(ctx context.Context, p *probe) error {
 	answer, err := p.driver.GetCapabilities(ctx, handshake())
-	if err == nil && answer.GetGatewayManagesLifecycle() {
-		err = errors.New("gateway_manages_lifecycle is true")
+	if err != nil {
+		return fmt.Errorf("GetCapabilities: %w", err)
+	}
+	for _, flag := range []struct {
+		name      string
+		got, want bool
+	}{
+		{"gateway_manages_lifecycle", answer.GetGatewayManagesLifecycle(), false},
+		{"supports_sandbox_authentication", answer.GetSupportsSandboxAuthentication(), true},
+		{"driver_reports_runtime_readiness", answer.GetDriverReportsRuntimeReadiness(), false},
+	} {
+		if flag.got != flag.want {
+			err = errors.Join(err, fmt.Errorf("%s is %t", flag.name, flag.got))
+		}
 	}
 	return err
 }

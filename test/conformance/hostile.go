@@ -20,7 +20,9 @@ type hostile struct {
 	change func(*computev1.DriverSandbox)
 	// path of the field that a refusal has to name.
 	path string
-	// open: the contract does not say that it is refused, or that the original does.
+	// open: the contract does not say that it is refused (a driver may pass over OPENSHELL_* and write its own labels last, contract 7.5 and
+	// 4.3), or a platform could carry it out. What none can, as a variable without a name, has to be refused: the platform's own refusal comes
+	// after something was made, and is INTERNAL.
 	open bool
 	// codes beside INVALID_ARGUMENT.
 	codes []codes.Code
@@ -132,22 +134,22 @@ func (h hostile) named(ctx context.Context, p *probe) error {
 	if created == nil {
 		_, err = p.delete(ctx, wish.GetId())
 	}
+	return errors.Join(err, saysWhere("ValidateSandboxCreate", validated, h.path), saysWhere("CreateSandbox", created, h.path))
+}
+
+// saysWhere is nil when the refusal of a call names the field, and is no longer than a header may be.
+func saysWhere(call string, err error, field string) error {
 	const longest = 8 << 10
-	for _, one := range []struct {
-		call string
-		err  error
-	}{{"ValidateSandboxCreate", validated}, {"CreateSandbox", created}} {
-		text := status.Convert(one.err).Message()
-		switch {
-		case one.err == nil:
-			err = errors.Join(err, fmt.Errorf("%s: it is OK", one.call))
-		case !strings.Contains(text, h.path):
-			err = errors.Join(err, fmt.Errorf("%s: %q", one.call, short(text)))
-		case len(text) > longest:
-			err = errors.Join(err, fmt.Errorf("%s: the message has %d bytes", one.call, len(text)))
-		}
+	text := status.Convert(err).Message()
+	switch {
+	case err == nil:
+		return fmt.Errorf("%s: it is OK", call)
+	case !strings.Contains(text, field):
+		return fmt.Errorf("%s: %q does not name %s", call, short(text), field)
+	case len(text) > longest:
+		return fmt.Errorf("%s: the message has %d bytes", call, len(text))
 	}
-	return err
+	return nil
 }
 
 // object makes a Struct of what JSON could say.

@@ -63,13 +63,13 @@ func hostileSpecs() []hostile {
 		{name: "env-openshell-template", path: inTemplate + "environment", open: true, change: spec(func(s *computev1.DriverSandboxSpec) {
 			s.Template.Environment = map[string]string{"OPENSHELL_K8S_SA_TOKEN_FILE": "/x"}
 		})},
-		{name: "env-empty-name", path: variable, open: true, change: env("", "x")},
-		{name: "env-equals", path: variable, open: true, change: env("A=B", "x")},
-		{name: "env-newline", path: variable, open: true, change: env("A\nB", "x")},
-		{name: "env-nul", path: variable, open: true, change: env("A", "x\x00")},
+		{name: "env-empty-name", path: variable, change: env("", "x")},
+		{name: "env-equals", path: variable, change: env("A=B", "x")},
+		{name: "env-newline", path: variable, change: env("A\nB", "x")},
+		{name: "env-nul", path: variable, change: env("A", "x\x00")},
 		{name: "env-long", path: variable, open: true, change: env("A", strings.Repeat("x", 256<<10))},
 		{name: "env-many", path: variable, open: true, change: spec(func(s *computev1.DriverSandboxSpec) { s.Environment = many(10000) })},
-		{name: "command-nul", path: command, open: true, change: spec(func(s *computev1.DriverSandboxSpec) { s.Command = []string{"/bin/run", "a\x00b"} })},
+		{name: "command-nul", path: command, change: spec(func(s *computev1.DriverSandboxSpec) { s.Command = []string{"/bin/run", "a\x00b"} })},
 		{name: "command-long", path: command, open: true, change: spec(func(s *computev1.DriverSandboxSpec) { s.Command = []string{strings.Repeat("x", huge)} })},
 		{name: "command-many", path: command, open: true, change: spec(func(s *computev1.DriverSandboxSpec) { s.Command = make([]string, 100000) })},
 		{name: "log-level", path: "sandbox.spec.log_level", open: true, change: spec(func(s *computev1.DriverSandboxSpec) { s.LogLevel = "info\nOPENSHELL_X=1" })},
@@ -80,6 +80,9 @@ func hostileSpecs() []hostile {
 func hostileMetadata() []hostile {
 	var all []hostile
 	const labels, annotations = inTemplate + "labels", inPlatform + ".annotations"
+	own := map[string]bool{ // a driver's own, that it may write last
+		"managed-by": true, "gateway": true, "id": true, "role": true, "pair": true, "below": true, "capitals": true, "former": true, "controller": true,
+	}
 	for name, one := range map[string][2]string{
 		"managed-by": {"openshell.ai/managed-by", "me"}, "gateway": {"openshell.ai/gateway-id", "other"}, "id": {"openshell.ai/sandbox-id", "other"},
 		"role": {"openshell.ai/boundary-role", "supervisor"}, "pair": {"openshell.ai/boundary-pair", "other"}, "below": {"x.openshell.ai/a", "b"},
@@ -87,7 +90,7 @@ func hostileMetadata() []hostile {
 		"empty-key": {"", "x"}, "two-slashes": {"a/b/c", "x"}, "long-key": {strings.Repeat("k", 64), "x"}, "huge-key": {strings.Repeat("k", huge), "x"},
 		"long-value": {"a", strings.Repeat("v", 64)}, "space": {"a", "b c"},
 	} {
-		all = append(all, hostile{name: "label-" + name, path: labels, open: true, change: func(s *computev1.DriverSandbox) {
+		all = append(all, hostile{name: "label-" + name, path: labels, open: own[name], change: func(s *computev1.DriverSandbox) {
 			s.Spec.Template.Labels = map[string]string{one[0]: one[1]}
 		}})
 	}
@@ -101,7 +104,7 @@ func hostileMetadata() []hostile {
 		if name == "huge" {
 			path = inPlatform
 		}
-		all = append(all, hostile{name: "annotation-" + name, path: path, open: true, change: func(s *computev1.DriverSandbox) {
+		all = append(all, hostile{name: "annotation-" + name, path: path, open: name == "id" || name == "network" || name == "apparmor", change: func(s *computev1.DriverSandbox) {
 			s.Spec.Template.PlatformConfig = object(map[string]any{"annotations": value})
 		}})
 	}
@@ -110,16 +113,17 @@ func hostileMetadata() []hostile {
 
 func hostileQuantities() []hostile {
 	var all []hostile
+	large := map[string]bool{"exponent": true, "overflow": true, "exbibytes": true, "long": true, "zero": true} // quantities all the same
 	for name, text := range map[string]string{
 		"word": "much", "negative": "-1", "exponent": "1e999999999", "overflow": "99999999999999999999999999", "exbibytes": "9223372036854775807Ei",
 		"space": "1 Gi", "infinite": "Inf", "nan": "NaN", "hexadecimal": "0x10", "long": strings.Repeat("9", huge), "zero": "0",
 	} {
-		all = append(all, hostile{name: "memory-" + name, path: inTemplate + "resources.memory_limit", open: true, change: func(s *computev1.DriverSandbox) {
+		all = append(all, hostile{name: "memory-" + name, path: inTemplate + "resources.memory_limit", open: large[name], change: func(s *computev1.DriverSandbox) {
 			s.Spec.Template.Resources = &computev1.DriverResourceRequirements{MemoryLimit: text}
 		}})
 	}
 	return append(byName(all),
-		hostile{name: "cpu-request-over-limit", path: inTemplate + "resources", open: true, change: func(s *computev1.DriverSandbox) {
+		hostile{name: "cpu-request-over-limit", path: inTemplate + "resources", change: func(s *computev1.DriverSandbox) {
 			s.Spec.Template.Resources = &computev1.DriverResourceRequirements{CpuLimit: "1", CpuRequest: "2"}
 		}},
 		hostile{name: "gpu-zero", path: "sandbox.spec.resource_requirements.gpu.count", change: func(s *computev1.DriverSandbox) {
@@ -131,7 +135,7 @@ func hostileQuantities() []hostile {
 				s.Spec.Template.PlatformConfig = object(map[string]any{"resources_raw": map[string]any{"limits": map[string]any{"example.com/dongle": "1"}}})
 			},
 		},
-		hostile{name: "resources-type", path: inPlatform + ".resources_raw", open: true, change: func(s *computev1.DriverSandbox) {
+		hostile{name: "resources-type", path: inPlatform + ".resources_raw", change: func(s *computev1.DriverSandbox) {
 			s.Spec.Template.PlatformConfig = object(map[string]any{"resources_raw": "all"})
 		}},
 	)

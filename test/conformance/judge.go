@@ -52,7 +52,7 @@ func (r Result) String() string {
 type How struct {
 	// Only are beginnings of the ids of the checks to make; none are all.
 	Only []string
-	// Together is how many are made at once; 0 is DefaultTogether.
+	// Together is how many are made at once, those that wait not counted; 0 is DefaultTogether.
 	Together int
 	// Told gets every result when it is there, one at a time; nil is allowed.
 	Told func(Result)
@@ -85,7 +85,12 @@ func Judge(ctx context.Context, target Target, how How) ([]Result, error) {
 	turns := make(chan struct{}, cmp.Or(how.Together, DefaultTogether))
 	var all sync.WaitGroup
 	for i := range checks {
-		if checks[i].Alone {
+		if checks[i].waits && !checks[i].Alone { // beside all others, and from the beginning
+			all.Go(func() { judge(i) })
+		}
+	}
+	for i := range checks {
+		if checks[i].Alone || checks[i].waits {
 			continue
 		}
 		turns <- struct{}{}

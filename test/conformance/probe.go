@@ -67,10 +67,14 @@ func (p *probe) noted(id string) {
 
 // eventually tries until there is no error, or the patience or ctx ends.
 func (p *probe) eventually(ctx context.Context, what string, try func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, p.patience)
+	return within(ctx, p.patience, what, try)
+}
+
+func within(ctx context.Context, limit time.Duration, what string, try func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	const pause = 20 * time.Millisecond
-	for {
+	const longest = 200 * time.Millisecond
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longest) {
 		err := try()
 		if err == nil {
 			return nil
@@ -116,6 +120,9 @@ func uuid() string {
 
 // generation stands in every bundle of the suite: it is the same for all runs of a sandbox at a gateway (contract 2.6).
 const generation = "g0000000000000001"
+
+// laterGeneration is what a gateway could send that derives it from the row as it is now.
+const laterGeneration = "g00000000000000a7"
 
 // bundle makes credentials for a new run.
 func (p *probe) bundle(id string) ([]byte, error) {
@@ -246,7 +253,11 @@ func (p *probe) reach(ctx context.Context, id string, want phase.Phase) error {
 
 // gone waits until the sandbox is absent for the driver, and the platform has nothing of it if that can be seen.
 func (p *probe) gone(ctx context.Context, id string) error {
-	return p.eventually(ctx, "nothing is left of the sandbox", func() error {
+	return p.goneWithin(ctx, p.patience, id)
+}
+
+func (p *probe) goneWithin(ctx context.Context, limit time.Duration, id string) error {
+	return within(ctx, limit, "nothing is left of the sandbox", func() error {
 		if _, err := p.get(ctx, id); status.Code(err) != codes.NotFound {
 			return fmt.Errorf("GetSandbox: %w", orNil(err))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -39,7 +40,7 @@ func readChecks() []Check {
 		},
 		{
 			ID: "list.complete", Section: "2.9", Required: true, run: listsAll,
-			Says:   "the list has every sandbox once, each as GetSandbox gives it",
+			Says:   "the list has every sandbox once, each as GetSandbox gives it: with the same name and the same conditions",
 			Breaks: "rows that are not in the list are pruned",
 		},
 		{
@@ -142,7 +143,45 @@ func listsAll(ctx context.Context, p *probe) error {
 	if err != nil {
 		return err
 	}
-	return p.listed(ctx, boxes...)
+	if err := p.listed(ctx, boxes...); err != nil {
+		return err
+	}
+	for _, b := range boxes {
+		if err := p.reach(ctx, b.id, phase.Ready); err != nil {
+			return err
+		}
+	}
+	return together(len(boxes), func(i int) error {
+		return p.eventually(ctx, "the list has the sandbox as GetSandbox gives it", func() error { return p.agree(ctx, boxes[i]) })
+	})
+}
+
+// agree is nil when the list's report of a sandbox means to a gateway what that of GetSandbox does. Messages may be shorter in a list.
+func (p *probe) agree(ctx context.Context, b *box) error {
+	one, err := p.get(ctx, b.id)
+	if err != nil {
+		return fmt.Errorf("GetSandbox: %w", err)
+	}
+	list, err := p.driver.ListSandboxes(ctx, &computev1.ListSandboxesRequest{})
+	if err != nil {
+		return fmt.Errorf("ListSandboxes: %w", err)
+	}
+	for _, other := range list.GetSandboxes() {
+		if got, want := gist(other), gist(one); other.GetId() == b.id && got != want {
+			return fmt.Errorf("the list has %s, and GetSandbox %s", got, want)
+		}
+	}
+	return p.listed(ctx, b)
+}
+
+// gist is what a gateway takes from a report.
+func gist(s *computev1.DriverSandbox) string {
+	var conditions []string
+	for _, c := range s.GetStatus().GetConditions() {
+		conditions = append(conditions, c.GetType()+"="+c.GetStatus()+"/"+c.GetReason())
+	}
+	slices.Sort(conditions)
+	return short(fmt.Sprintf("name %s, workspace %s, deleting %t, %s", s.GetName(), s.GetWorkspace(), s.GetStatus().GetDeleting(), strings.Join(conditions, " ")))
 }
 
 // listsWhileChanging asks for the list until another sandbox has come, stopped and gone.

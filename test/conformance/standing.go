@@ -12,6 +12,11 @@ type standing struct {
 	taken *once[*life]
 	idle  *once[*box]
 	lost  *once[*box]
+	alive *once[*box]
+}
+
+func newStanding(p *probe) *standing {
+	return &standing{p: p, taken: new(once[*life]), idle: new(once[*box]), lost: new(once[*box]), alive: new(once[*box])}
 }
 
 // once is a value that the first who asks for it makes.
@@ -34,7 +39,7 @@ func withStanding(ctx context.Context, target Target) (shared context.Context, e
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &standing{p: p, taken: new(once[*life]), idle: new(once[*box]), lost: new(once[*box])}
+	c := newStanding(p)
 	return context.WithValue(ctx, standingKey{}, c), func() error { return p.end(ctx) }, nil
 }
 
@@ -43,7 +48,7 @@ func standingOf(ctx context.Context, p *probe) *standing {
 	if c, ok := ctx.Value(standingKey{}).(*standing); ok {
 		return c
 	}
-	return &standing{p: p, taken: new(once[*life]), idle: new(once[*box]), lost: new(once[*box])}
+	return newStanding(p)
 }
 
 // oneLife is the life of a sandbox under a watch.
@@ -56,6 +61,12 @@ func (p *probe) oneLife(ctx context.Context) (*life, error) {
 func (p *probe) oneStopped(ctx context.Context) (*box, error) {
 	c := standingOf(ctx, p)
 	return c.idle.get(func() (*box, error) { return c.p.stopped(ctx) })
+}
+
+// oneUp is a sandbox that runs, and that no check may change.
+func (p *probe) oneUp(ctx context.Context) (*box, error) {
+	c := standingOf(ctx, p)
+	return c.alive.get(func() (*box, error) { return c.p.up(ctx) })
 }
 
 // oneDeleted is a sandbox that was, so that all that is known of it is right but that it is not there any more.

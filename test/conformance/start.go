@@ -1,8 +1,8 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -66,9 +66,49 @@ func startChecks() []Check {
 			run:  refuses(func(r *computev1.StartSandboxRequest) { r.GenerationId = strings.Repeat("g", 65) }, invalid, refused),
 		},
 		{
+			ID: "start.huge-generation", Section: "7.11", Required: true, needs: []ability{wantsBundle}, Breaks: leak,
+			Says: "a start with a generation_id of a megabyte is INVALID_ARGUMENT or FAILED_PRECONDITION, and the sandbox stays stopped",
+			run:  refuses(func(r *computev1.StartSandboxRequest) { r.GenerationId = strings.Repeat("g", huge) }, invalid, refused),
+		},
+		{
+			ID: "start.huge-bundle", Section: "13.2", Required: true, needs: []ability{wantsBundle}, Breaks: leak,
+			Says: "a start with a megabyte for launch credentials is FAILED_PRECONDITION or INVALID_ARGUMENT, and the sandbox stays stopped",
+			run:  refuses(func(r *computev1.StartSandboxRequest) { r.LaunchAuthentication = bytes.Repeat([]byte("x"), huge) }, invalid, refused),
+		},
+		{
+			ID: "start.huge-identity", Section: "7.11", Required: true, needs: []ability{authenticates}, Breaks: leak,
+			Says: "a start that expects a megabyte for an identity is FAILED_PRECONDITION or INVALID_ARGUMENT, and the sandbox stays stopped",
+			run:  refuses(func(r *computev1.StartSandboxRequest) { r.ExpectedRuntimeIdentity += strings.Repeat("/", huge) }, invalid, refused),
+		},
+		{
+			ID: "start.fields", Section: "2.6", needs: []ability{authenticates, wantsBundle}, run: startsSayingWhere,
+			Says:   "the refusal of a start names the field, and is no longer than a header may be",
+			Breaks: "nobody knows from it what to mend",
+		},
+		{
 			ID: "start.identity", Section: "2.13", Required: true, needs: []ability{authenticates}, run: rotates,
 			Says:   "each start gives a new identity, and the sandbox comes to be Ready",
 			Breaks: "the gateway stops the sandbox again, or lets the supervisor of the former run in",
+		},
+		{
+			ID: "start.shown", Section: "2.8", Required: true, run: startsVisibly,
+			Says:   "once StartSandbox has answered, neither GetSandbox nor the list nor a new watch shows the stop before it",
+			Breaks: "a gateway that asks because a snapshot came during the start takes the sandbox for Stopped",
+		},
+		{
+			ID: "start.running", Section: "7.11", Required: true, needs: []ability{authenticates, wantsBundle}, run: startsOver,
+			Says:   "the start of a sandbox that runs, with credentials of another session and epoch, ends the run and begins a new one, with a new identity",
+			Breaks: "the supervisor has credentials that the gateway has replaced, or the sandbox cannot be started again",
+		},
+		{
+			ID: "start.generation", Section: "2.6", needs: []ability{authenticates, wantsBundle}, run: startsSameRun,
+			Says:   "a start that is repeated with the same credentials and another generation_id is still the same run: session and epoch tell runs apart",
+			Breaks: "a start that is repeated after the row was written ends the run that it began",
+		},
+		{
+			ID: "start.after-failure", Section: "2.13", Required: true, needs: []ability{authenticates, wantsBundle}, run: startsAfterFailure,
+			Says:   "after starts that were refused and cut short, one that expects the identity from before them succeeds: that is the one that is stored",
+			Breaks: "the sandbox cannot be started any more",
 		},
 		{
 			ID: "start.again", Section: "15.10", Required: true, needs: []ability{wantsBundle}, run: startsOnce,
@@ -77,8 +117,9 @@ func startChecks() []Check {
 		},
 		{
 			ID: "start.concurrent", Section: "2.6", Required: true, needs: []ability{wantsBundle}, run: startsTogether,
-			Says:   "of many starts with the same credentials at once all that succeed give the identity of the run that there is",
-			Breaks: "the identity that is bound is of a run that was replaced: no token is issued",
+			Says: "many starts with the same credentials at once all give the identity of the run that there is, or say to try again (UNAVAILABLE, ABORTED), " +
+				"and the next try gives it",
+			Breaks: "the identity that is bound is of a run that was replaced: no token is issued; or a sandbox that runs is taken for one that failed",
 		},
 	}
 }
@@ -219,19 +260,29 @@ func startsTogether(ctx context.Context, p *probe) error {
 	}
 	const callers = 4
 	answers := make([]string, callers)
-	failures := together(callers, func(i int) error {
+	err = together(callers, func(i int) error {
 		answer, err := p.driver.StartSandbox(ctx, request)
+		if err := expect("StartSandbox", err, codes.OK, codes.Unavailable, codes.Aborted); err != nil {
+			return err
+		}
+		if err != nil {
+			err = p.eventually(ctx, "the start can be repeated", func() (err error) {
+				answer, err = p.driver.StartSandbox(ctx, request)
+				return err
+			})
+		}
 		answers[i] = answer.GetRuntimeIdentity()
 		return err
 	})
+	if err != nil {
+		return err
+	}
 	given := map[string]bool{}
 	for _, answer := range answers {
-		if answer != "" {
-			given[answer] = true
-		}
+		given[answer] = true
 	}
 	if len(given) != 1 {
-		return errors.Join(fmt.Errorf("%d calls gave %d different identities", callers, len(given)), failures)
+		return fmt.Errorf("%d calls gave %d different identities", callers, len(given))
 	}
 	return p.reach(ctx, b.id, phase.Ready)
 }

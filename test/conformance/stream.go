@@ -76,25 +76,34 @@ func (p *probe) watch(ctx context.Context) (*stream, error) {
 
 func (s *stream) read(from grpc.ServerStreamingClient[computev1.WatchSandboxesEvent]) {
 	defer close(s.done)
-	for {
-		event, err := from.Recv()
-		var one told
-		if err == nil {
-			one, err = toldBy(event)
-		}
-		s.mu.Lock()
-		if err != nil {
-			s.ended, s.problem = true, err
-		} else {
-			s.all = append(s.all, one)
-		}
-		close(s.news)
-		s.news = make(chan struct{})
-		s.mu.Unlock()
-		if err != nil {
-			return
-		}
+	for s.next(from) {
 	}
+}
+
+// next takes in one event; it is false at the end.
+func (s *stream) next(from grpc.ServerStreamingClient[computev1.WatchSandboxesEvent]) bool {
+	event, err := from.Recv()
+	var one told
+	if err == nil {
+		one, err = toldBy(event)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.ended, s.problem = true, err
+	} else {
+		s.all = append(s.all, one)
+	}
+	close(s.news)
+	s.news = make(chan struct{})
+	return err == nil
+}
+
+// at is one event.
+func (s *stream) at(i int) told {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[i]
 }
 
 func toldBy(event *computev1.WatchSandboxesEvent) (told, error) {

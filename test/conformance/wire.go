@@ -53,6 +53,11 @@ func (p *probe) sendBroken(ctx context.Context, method string, request proto.Mes
 	if !bytes.Contains(text, []byte(broken)) {
 		return errors.New("the message has nothing to break")
 	}
+	return p.send(ctx, method, text)
+}
+
+// send sends a message that is bytes already, and breaks what is to be broken.
+func (p *probe) send(ctx context.Context, method string, text []byte) error {
 	text = bytes.ReplaceAll(text, []byte(broken), noText)
 	return p.target.Conn().Invoke(ctx, "/"+computev1.ComputeDriver_ServiceDesc.ServiceName+"/"+method, &text, new([]byte), grpc.ForceCodec(raw{}))
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 )
@@ -39,12 +42,23 @@ func workspaceChecks() []Check {
 			Says:   "DeleteWorkspace of a workspace that is not there is OK, again and again",
 			Breaks: "the workspace stays Terminating for ever",
 		},
+		{
+			ID: "workspace.delete", Section: "2.6", Required: true, run: deletesWorkspace,
+			Says: "DeleteWorkspace of a workspace that was made is OK, or UNAVAILABLE while what it had is still going, and OK in the end; " +
+				"EnsureWorkspace meanwhile is OK or UNAVAILABLE",
+			Breaks: "the workspace stays Terminating for ever, or is used while it is going",
+		},
+		{
+			ID: "workspace.field", Section: "2.6", run: refusesWorkspaceSayingWhere,
+			Says:   "the refusal of what is no name names the field workspace, and is no longer than a header may be",
+			Breaks: "nobody knows from it what to mend",
+		},
 	}
 	for name, workspace := range hostileWorkspaces {
 		all = append(all, Check{
 			ID: "workspace.hostile." + name, Section: "2.7", Required: true, run: ensuring(workspace),
-			Says:   "EnsureWorkspace of what is no name is refused",
-			Breaks: "the gateway believes in a workspace that no sandbox can be created in, or that is another's",
+			Says:   "EnsureWorkspace of what is no name is refused, and DeleteWorkspace of it is refused too or finds nothing; neither is INTERNAL",
+			Breaks: "the gateway believes in a workspace that no sandbox can be created in, or that is another's; or it asks again for ever",
 		})
 	}
 	return ordered(all)
@@ -96,15 +110,51 @@ func deletesNoWorkspace(ctx context.Context, p *probe) error {
 	return nil
 }
 
-// ensuring leaves the code open: the original's is that of the mode it is in.
+// deletesWorkspace works on a workspace that nobody uses. Where workspaces are not for the driver to make, EnsureWorkspace may refuse it; there is
+// nothing to delete then, which the driver has to say.
+func deletesWorkspace(ctx context.Context, p *probe) error {
+	workspace := "c" + hexadecimal(5)
+	err := p.ensure(ctx, workspace)
+	if err := expect("EnsureWorkspace", err, codes.OK, codes.Unimplemented, codes.PermissionDenied); err != nil {
+		return err
+	}
+	remove := func() error {
+		_, err := p.driver.DeleteWorkspace(ctx, &computev1.DeleteWorkspaceRequest{Workspace: workspace})
+		return err
+	}
+	if err := expect("DeleteWorkspace", remove(), codes.OK, codes.Unimplemented); err != nil {
+		return err
+	}
+	err = remove()
+	if err := expect("DeleteWorkspace again", err, codes.OK, codes.Unimplemented, codes.Unavailable); err != nil {
+		return err
+	}
+	err = p.ensure(ctx, workspace)
+	if err := expect("EnsureWorkspace right after the delete", err, codes.OK, codes.Unimplemented, codes.PermissionDenied, codes.Unavailable); err != nil {
+		return err
+	}
+	return p.eventually(ctx, "DeleteWorkspace is OK", func() error { return expect("DeleteWorkspace", remove(), codes.OK, codes.Unimplemented) })
+}
+
+// ensuring leaves open which refusal it is: the original's is that of the mode it is in. INTERNAL is none: it says to try again.
 func ensuring(workspace string) func(context.Context, *probe) error {
 	return func(ctx context.Context, p *probe) error {
-		switch err := p.ensure(ctx, workspace); {
-		case err == nil:
-			return errors.New("it is OK")
-		default:
-			return expect("EnsureWorkspace", err, codes.InvalidArgument, codes.PermissionDenied, codes.FailedPrecondition, codes.Internal,
-				codes.Unimplemented, codes.ResourceExhausted)
+		refused := []codes.Code{codes.InvalidArgument, codes.PermissionDenied, codes.FailedPrecondition, codes.Unimplemented, codes.ResourceExhausted}
+		_, err := p.driver.DeleteWorkspace(ctx, &computev1.DeleteWorkspaceRequest{Workspace: workspace})
+		return errors.Join(expect("EnsureWorkspace", p.ensure(ctx, workspace), refused...), expect("DeleteWorkspace", err, append(refused, codes.OK)...))
+	}
+}
+
+func refusesWorkspaceSayingWhere(ctx context.Context, p *probe) error {
+	var problems []error
+	for _, workspace := range append(slices.Collect(maps.Values(hostileWorkspaces)), "") {
+		ensured := p.ensure(ctx, workspace)
+		_, deleted := p.driver.DeleteWorkspace(ctx, &computev1.DeleteWorkspaceRequest{Workspace: workspace})
+		for call, err := range map[string]error{"EnsureWorkspace": ensured, "DeleteWorkspace": deleted} {
+			if status.Code(err) == codes.InvalidArgument {
+				problems = append(problems, saysWhere(call, err, "workspace"))
+			}
 		}
 	}
+	return errors.Join(problems...)
 }

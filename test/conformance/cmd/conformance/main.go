@@ -4,7 +4,8 @@
 //	conformance --socket ... --workspace team-a --forbidden kube-system --only create.,delete.
 //
 // It makes sandboxes in the workspace and deletes them again: point it at a driver whose sandboxes nobody uses. What only the
-// platform's own tools can show (what is left behind, a crash of the driver, a supervisor's credential) is reported as not made.
+// platform's own tools can show (a crash of the driver, a supervisor's credential) is reported as not made. That nothing is left of a sandbox,
+// it takes from the driver's own answers.
 //
 // The exit code is 0 when no required check failed, 1 when one did, and 2 when the driver could not be judged.
 package main
