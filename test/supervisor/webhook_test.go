@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -112,10 +112,10 @@ func injectInto(t *testing.T, s *supervisor.Site, namespace, role, patch string)
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "probe", Image: "probe:1"}}},
 	}
 	cluster.Eventually(t, "the API server asks the webhook", func(ctx context.Context) error {
-		// The patch may not fit the probe: that it was asked is enough.
-		_, err := s.Cluster.Client().CoreV1().Pods(namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		// The patch may not fit the probe, so that its answer says nothing: that it was asked is enough.
+		_, _ = s.Cluster.Client().CoreV1().Pods(namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if calls.Load() == 0 {
-			return fmt.Errorf("it was not asked; the answer: %v", err)
+			return errors.New("it was not asked")
 		}
 		return nil
 	})

@@ -198,7 +198,7 @@ func duplicate(from, to string) error {
 	if err != nil {
 		return fmt.Errorf("read the program of before: %w", err)
 	}
-	return os.WriteFile(to, before, 0o755) //nolint:gosec // it is run
+	return os.WriteFile(to, before, 0o755)
 }
 
 // key digests everything that decides what a build produces.
