@@ -133,13 +133,18 @@ func newScript(ctx context.Context, client kubernetes.Interface, of *supervisor.
 				return nil, err
 			}
 		}
+		if step.method == http.MethodPatch {
+			body, err := unguarded(step.body)
+			if err != nil {
+				return nil, err
+			}
+			step.body = body
+		}
 		if step.resource == api.Resource {
 			var patch map[string]any
 			if err := json.Unmarshal(step.body, &patch); err != nil {
 				return nil, err
 			}
-			delete(patch["metadata"].(map[string]any), "resourceVersion") // the bare client checks nothing
-			step.body, _ = json.Marshal(patch)
 			if patch["spec"] != nil && s.resume < 0 {
 				s.resume = i
 			}
