@@ -17,7 +17,7 @@ const (
 	RunObjectUnreadable Reason = "run_object_unreadable"
 	// RunSandboxReplaced: another Sandbox has the name of the one that is meant.
 	RunSandboxReplaced Reason = "run_sandbox_replaced"
-	// RunSandboxForeign: the Sandbox is not this gateway's, or not of this sandbox id.
+	// RunSandboxForeign: the Sandbox is not this gateway's, not of this sandbox id, or not in its place.
 	RunSandboxForeign Reason = "run_sandbox_foreign"
 	// RunSandboxDeleting: the Sandbox is being deleted.
 	RunSandboxDeleting Reason = "run_sandbox_deleting"
@@ -98,7 +98,7 @@ var runSpecs = [...]Spec{
 	},
 	{
 		Reason: RunSandboxForeign, Outcome: Denied, Code: codes.FailedPrecondition,
-		Doc:     "The Sandbox's labels name another gateway or another sandbox id, or say that OpenShell does not manage it.",
+		Doc:     "The Sandbox's labels name another gateway or another sandbox id, or say that OpenShell does not manage it, or it is in a namespace where its workspace does not live.",
 		Message: "the sandbox object belongs to somebody else",
 	},
 	{

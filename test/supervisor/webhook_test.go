@@ -28,10 +28,10 @@ var injections = []struct {
 	{"a mesh's proxy beside the agent", "workload", `[{"op":"add","path":"/spec/containers/-","value":{"name":"mesh-proxy","image":"mesh/proxy:1"}}]`, verdict.WorkloadAltered},
 	{"an init container", "workload", `[{"op":"add","path":"/spec/initContainers/0","value":{"name":"mesh-init","image":"mesh/init:1"}}]`, verdict.WorkloadAltered},
 	{"a variable of ours", "workload", `[{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"OPENSHELL_ENDPOINT","value":"http://elsewhere"}}]`, verdict.WorkloadAltered},
-	{"the node's network", "workload", `[{"op":"add","path":"/spec/hostNetwork","value":true}]`, verdict.WorkloadRefused}, // by PodSecurity, and so never admitted
+	{"the node's network", "workload", `[{"op":"add","path":"/spec/hostNetwork","value":true}]`, verdict.WorkloadRefused}, // with the sysctl of the Pod it is invalid, and so never admitted
 	{"a further network", "workload", `[{"op":"add","path":"/metadata/annotations/k8s.v1.cni.cncf.io~1networks","value":"flat"}]`, verdict.WorkloadAltered},
 	{"another ServiceAccount", "supervisor", `[{"op":"add","path":"/spec/serviceAccountName","value":"other"},{"op":"add","path":"/spec/serviceAccount","value":"other"}]`, verdict.CompanionAltered},
-	{"a toleration, a priority of its own and a label", "workload", `[{"op":"add","path":"/metadata/labels/team","value":"blue"},` +
+	{"a toleration and a label", "workload", `[{"op":"add","path":"/metadata/labels/team","value":"blue"},` +
 		`{"op":"add","path":"/spec/tolerations","value":[{"key":"agents","operator":"Exists"}]}]`, ""},
 }
 

@@ -29,7 +29,8 @@
 // proves which is the gateway's: labels and annotations are whatever their author wrote, and which is older says nothing after a restore.
 // So there is no choice between them, and nobody else's sandbox may suffer from it: Get refuses the id, List leaves it out, and the stream
 // is silent about it until one is left. Leaving out is no absence: a gateway drops a sandbox only when it is not in the list and Get says
-// NOT_FOUND (contract 2.9), and Get says it only when a live look finds no object with the id.
+// NOT_FOUND (contract 2.9), and Get says it only when a live look finds no object with the id
+// in a place of ours.
 //
 // When the one that the callers were told of goes, that is a deletion, told before anything about the other: a sandbox is its object's
 // uid, and not whatever bears its id.
