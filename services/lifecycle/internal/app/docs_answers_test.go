@@ -28,6 +28,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/template"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/workspaces"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/handbook"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
@@ -242,8 +243,8 @@ var judged = map[string][]string{
 func constants(t *testing.T) map[string]verdict.Reason {
 	t.Helper()
 	found := map[string]verdict.Reason{}
-	for _, m := range scanned(t, repository+"shared/verdict", regexp.MustCompile(`(?m)^\t([A-Z]\w+) +Reason = "(\w+)"`)) {
-		found[m.groups[1]] = verdict.Reason(m.groups[2])
+	for _, m := range handbook.Scan(t, repository+"shared/verdict", regexp.MustCompile(`(?m)^\t([A-Z]\w+) +Reason = "(\w+)"`)) {
+		found[m.Groups[1]] = verdict.Reason(m.Groups[2])
 	}
 	return found
 }
@@ -252,9 +253,9 @@ func constants(t *testing.T) map[string]verdict.Reason {
 func named(t *testing.T, daemon string) map[verdict.Reason][]string {
 	t.Helper()
 	reasons, found := constants(t), map[verdict.Reason][]string{}
-	for _, m := range scanned(t, repository+"services/"+daemon+"/internal", regexp.MustCompile(`\bverdict\.([A-Z]\w+)\b`)) {
-		if reason := reasons[m.groups[1]]; reason != "" {
-			found[reason] = append(found[reason], m.in)
+	for _, m := range handbook.Scan(t, repository+"services/"+daemon+"/internal", regexp.MustCompile(`\bverdict\.([A-Z]\w+)\b`)) {
+		if reason := reasons[m.Groups[1]]; reason != "" {
+			found[reason] = append(found[reason], m.In)
 		}
 	}
 	return found
@@ -264,13 +265,13 @@ func named(t *testing.T, daemon string) map[verdict.Reason][]string {
 var listed = []verdict.Reason{verdict.NotListed, verdict.Unsynced, verdict.Stale, verdict.Withdrawn, verdict.Invalid, verdict.Forked, verdict.Behind}
 
 // answersTable has every reason that lifecycle gives, in the registry's order, with the code in each call.
-func answersTable(t *testing.T) table {
+func answersTable(t *testing.T) handbook.Table {
 	t.Helper()
 	used := named(t, "lifecycle")
 	for _, reason := range listed {
 		used[reason] = append(used[reason], "workspaces")
 	}
-	w := table{head: []string{"Reason", "Known?", "Again?", "Code, and in which calls", "Is", "What to do"}}
+	w := handbook.Table{Head: []string{"Reason", "Known?", "Again?", "Code, and in which calls", "Is", "What to do"}}
 	for _, spec := range verdict.Reasons() {
 		in := given[spec.Reason]
 		if (in == nil) != (used[spec.Reason] == nil) {
@@ -306,7 +307,7 @@ func answersTable(t *testing.T) table {
 		for i, code := range order {
 			order[i] = "`" + code + "`: " + strings.Join(byCode[code], ", ")
 		}
-		w.rows = append(w.rows, []string{"`" + string(spec.Reason) + "`", known, again, strings.Join(order, "; "), spec.Doc})
+		w.Rows = append(w.Rows, []string{"`" + string(spec.Reason) + "`", known, again, strings.Join(order, "; "), spec.Doc})
 		delete(used, spec.Reason)
 	}
 	if len(used) > 0 {
@@ -322,10 +323,10 @@ func spelt(code codes.Code) string {
 }
 
 // passedTable are the reasons of another daemon that lifecycle passes on, by the codes that they have then.
-func passedTable(t *testing.T, daemon string) table {
+func passedTable(t *testing.T, daemon string) handbook.Table {
 	t.Helper()
 	calls := map[string][]string{"supervisorctl": {"CreateSandbox", "StartSandbox", "StopSandbox"}, "tokenauth": {"AuthenticateSandbox"}}[daemon]
-	w, byCodes := table{head: append(slices.Clone(calls), "Reasons"), whole: true}, map[string][]string{}
+	w, byCodes := handbook.Table{Head: append(slices.Clone(calls), "Reasons"), Whole: true}, map[string][]string{}
 	used := named(t, daemon)
 	used[verdict.CallerNotAuthorized] = []string{"shared"}
 	if daemon == "tokenauth" {
@@ -350,7 +351,7 @@ func passedTable(t *testing.T, daemon string) table {
 	for _, key := range slices.SortedFunc(maps.Keys(byCodes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(byCodes[b]), len(byCodes[a])), cmp.Compare(a, b))
 	}) {
-		w.rows = append(w.rows, append(strings.Split(key, " | "), strings.Join(byCodes[key], ", ")))
+		w.Rows = append(w.Rows, append(strings.Split(key, " | "), strings.Join(byCodes[key], ", ")))
 	}
 	return w
 }

@@ -1,10 +1,7 @@
 package app_test
 
 import (
-	"bytes"
-	"context"
 	"crypto/rand"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -13,65 +10,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/app"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
-	"github.com/portcullis-mesh/portcullis/shared/command"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience ends a wait for something that will never happen.
-const patience = 60 * time.Second
-
-// transcript is a buffer that may be written to while the test reads it.
-type transcript struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (w *transcript) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.Write(p)
-}
-
-func (w *transcript) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String()
-}
-
-// run is one run of the program to its end.
-func run(ctx context.Context, stdout, stderr *transcript, args ...string) int {
-	return command.Main(ctx, app.Daemon(), command.Environment{
-		Args: args, LookupEnv: func(string) (string, bool) { return "", false }, Stdout: stdout, Stderr: stderr, Exit: func(int) {},
-	})
-}
-
-func write(t *testing.T, dir, name, text string) string {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
+var program = commandtest.Of(app.Daemon)
 
 // site is what lies around the two programs: an API server without objects, which does not answer before it is up, and nobody at the
 // addresses of NATS and the other daemons.
@@ -118,10 +69,10 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 // stock is the settings file up to the mesh's own tables.
 func (s *site) stock(mode string) string {
 	s.t.Helper()
-	ca := write(s.t, s.dir, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})))
-	kubeconfig := write(s.t, s.dir, "kubeconfig", fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"it",
+	ca := commandtest.WriteFile(s.t, s.dir, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})))
+	kubeconfig := commandtest.WriteFile(s.t, s.dir, "kubeconfig", fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"it",
 "clusters":[{"name":"it","cluster":{"server":%q,"certificate-authority":%q}}],"users":[{"name":"it","user":{"tokenFile":%q}}],
-"contexts":[{"name":"it","context":{"cluster":"it","user":"it"}}]}`, s.http.URL, ca, write(s.t, s.dir, "token", "a-token")))
+"contexts":[{"name":"it","context":{"cluster":"it","user":"it"}}]}`, s.http.URL, ca, commandtest.WriteFile(s.t, s.dir, "token", "a-token")))
 	signer, err := allowlist.GenerateSigner(rand.Reader)
 	if err != nil {
 		s.t.Fatal(err)
@@ -144,65 +95,22 @@ public_keys_file = %q
 allow_plaintext_loopback = true
 [portcullis.kubernetes]
 kubeconfig = %q
-`, mode, filepath.Join(s.dir, "s", "driver.sock"), label, write(s.t, s.dir, "public.keys", signer.Public().FileLine()), kubeconfig)
+`, mode, filepath.Join(s.dir, "s", "driver.sock"), label, commandtest.WriteFile(s.t, s.dir, "public.keys", signer.Public().FileLine()), kubeconfig)
 }
 
 // settings is a whole settings file for lifecycle, with lines of its own table.
 func (s *site) settings(mode string, own ...string) string {
 	s.t.Helper()
-	return write(s.t, s.dir, "gateway.toml", s.stock(mode)+"[portcullis.lifecycle]\n"+strings.Join(own, "\n")+"\n")
+	return commandtest.WriteFile(s.t, s.dir, "gateway.toml", s.stock(mode)+"[portcullis.lifecycle]\n"+strings.Join(own, "\n")+"\n")
 }
 
-// process is a running lifecycle or relay.
-type process struct {
-	t              *testing.T
-	stdout, stderr transcript
-	stop           func() int
-}
-
-func (s *site) start(args ...string) *process {
+func (s *site) start(args ...string) *commandtest.Process {
 	s.t.Helper()
-	p := &process{t: s.t}
-	ctx, cancel := context.WithCancel(context.Background())
-	code := make(chan int, 1)
-	go func() { code <- run(ctx, &p.stdout, &p.stderr, args...) }()
-	p.stop = sync.OnceValue(func() int { cancel(); return <-code })
-	s.t.Cleanup(func() { p.stop() })
-	return p
+	return program.Start(s.t, args...)
 }
 
-// line waits for one with a message.
-func (p *process) line(message string) (found map[string]any) {
-	p.t.Helper()
-	eventually(p.t, "a line says "+message+"; so far: "+p.stderr.String(), func() bool {
-		for line := range strings.Lines(p.stderr.String()) {
-			var fields map[string]any
-			if json.Unmarshal([]byte(line), &fields) == nil && fields["message"] == message {
-				found = fields
-				return true
-			}
-		}
-		return false
-	})
-	return found
-}
-
-// get asks the listener of checks and metrics.
-func (p *process) get(path string) string {
-	p.t.Helper()
-	address, _ := p.line("admin listener serves")["address"].(string)
-	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+address+path, nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return string(text)
+// body is what the admin listener answers.
+func body(p *commandtest.Process, path string) string {
+	_, text := p.Get(path)
+	return text
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/udsock"
 )
 
@@ -19,14 +20,14 @@ import (
 func TestReplayL21WhatItNeedsComesLate(t *testing.T) {
 	s := newSite(t)
 	p := s.start("--config", s.settings("shared", `http_address = "127.0.0.1:0"`, `supervisorctl_address = "127.0.0.1:1"`, `tokenauth_address = "127.0.0.1:1"`), "--log-level", "debug")
-	p.line("serving the driver")
-	missing := p.get("/readyz?verbose")
+	p.Line("serving the driver")
+	missing := body(p, "/readyz?verbose")
 	for _, check := range []string{"[-] kubernetes: ", "[-] view: ", "readyz failed"} {
 		if !strings.Contains(missing, check) {
 			t.Errorf("nothing says %q: %s", check, missing)
 		}
 	}
-	if live := p.get("/livez"); live != "ok\n" {
+	if live := body(p, "/livez"); live != "ok\n" {
 		t.Errorf("it would be restarted: %s", live)
 	}
 	conn, err := udsock.NewClient(filepath.Join(s.dir, "s", "driver.sock"))
@@ -35,7 +36,7 @@ func TestReplayL21WhatItNeedsComesLate(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	driver := computev1.NewComputeDriverClient(conn)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), commandtest.Patience)
 	defer cancel()
 	_, list := driver.ListSandboxes(ctx, &computev1.ListSandboxesRequest{})
 	short, stop := context.WithTimeout(ctx, 5*time.Second)
@@ -45,11 +46,11 @@ func TestReplayL21WhatItNeedsComesLate(t *testing.T) {
 		t.Errorf("list: %v; authenticate: %v", list, authenticate)
 	}
 	s.up.Store(true)
-	eventually(t, "it is ready", func() bool { return p.get("/readyz") == "ok\n" })
+	commandtest.Eventually(t, "it is ready", func() bool { return body(p, "/readyz") == "ok\n" })
 	if all, err := driver.ListSandboxes(ctx, &computev1.ListSandboxesRequest{}); err != nil || len(all.GetSandboxes()) != 0 {
 		t.Errorf("%v, %v", all, err)
 	}
-	if code := p.stop(); code != 0 {
-		t.Errorf("it ended with %d: %s", code, p.stderr.String())
+	if code := p.Stop(); code != 0 {
+		t.Errorf("it ended with %d: %s", code, p.Stderr.String())
 	}
 }

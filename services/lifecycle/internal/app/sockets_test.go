@@ -19,20 +19,21 @@ import (
 	"github.com/portcullis-mesh/portcullis/proto/contract"
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/app"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
 	"github.com/portcullis-mesh/portcullis/shared/udsock"
 )
 
 // sockets are the two ways to a lifecycle: its own socket, and that of a relay.
-func (s *site) sockets(mode string) (ways map[string]*grpc.ClientConn, lifecycle *process) {
+func (s *site) sockets(mode string) (ways map[string]*grpc.ClientConn, lifecycle *commandtest.Process) {
 	s.t.Helper()
 	s.up.Store(true)
 	p := s.start("--config", s.settings(mode, `http_address = "127.0.0.1:0"`, `relay_listen_address = "127.0.0.1:0"`), "--log-level", "debug")
-	address, _ := p.line("serving relays")["address"].(string)
-	p.line("serving the driver")
+	address, _ := p.Line("serving relays")["address"].(string)
+	p.Line("serving the driver")
 	beside := filepath.Join(s.dir, "r", "driver.sock")
-	r := s.start("relay", "--config", write(s.t, s.dir, "relay.toml", fmt.Sprintf(`[openshell.drivers.kubernetes]
+	r := s.start("relay", "--config", commandtest.WriteFile(s.t, s.dir, "relay.toml", fmt.Sprintf(`[openshell.drivers.kubernetes]
 socket_path = %q
 [portcullis.mesh]
 allow_plaintext_loopback = true
@@ -40,7 +41,7 @@ allow_plaintext_loopback = true
 lifecycle_address = %q
 http_address = "127.0.0.1:0"
 `, beside, address)))
-	r.line("serving the driver")
+	r.Line("serving the driver")
 	dial := func(path string) *grpc.ClientConn {
 		conn, err := udsock.NewClient(path)
 		if err != nil {
@@ -155,8 +156,8 @@ func TestTraceOfTheGateway(t *testing.T) {
 		if _, err := computev1.NewComputeDriverClient(conn).GetSandbox(ctx, &computev1.GetSandboxRequest{SandboxId: "a,b"}); status.Code(err) != codes.InvalidArgument {
 			t.Fatal(err)
 		}
-		eventually(t, "a line of lifecycle's has the trace of "+way, func() bool {
-			for line := range strings.Lines(lifecycle.stderr.String()) {
+		commandtest.Eventually(t, "a line of lifecycle's has the trace of "+way, func() bool {
+			for line := range strings.Lines(lifecycle.Stderr.String()) {
 				if strings.Contains(line, trace) && strings.Contains(line, "GetSandbox") && strings.Contains(line, `"a,b"`) {
 					return true
 				}
@@ -181,11 +182,10 @@ func TestRelaysKeepTheTimeouts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			text := strings.Replace(s.stock("shared"), "[portcullis.mesh]\n", "[portcullis.mesh]\n"+strings.Join(append(c.mesh, ""), "\n"), 1) + "[portcullis.lifecycle]\n" + strings.Join(c.own, "\n") + "\n"
-			var stdout, stderr transcript
-			code := run(t.Context(), &stdout, &stderr, "config", "check", "--config", write(t, s.dir, "gateway.toml", text))
-			all := stdout.String() + stderr.String()
-			if (code != 0) != (c.says != "") || !strings.Contains(all, c.says) || c.says != "" && !strings.Contains(all, "max_call_duration") {
-				t.Errorf("it ends with %d: %s", code, all)
+			got := program.Run(t.Context(), "config", "check", "--config", commandtest.WriteFile(t, s.dir, "gateway.toml", text))
+			all := got.Stdout + got.Stderr
+			if (got.Code != 0) != (c.says != "") || !strings.Contains(all, c.says) || c.says != "" && !strings.Contains(all, "max_call_duration") {
+				t.Errorf("it ends with %d: %s", got.Code, all)
 			}
 		})
 	}

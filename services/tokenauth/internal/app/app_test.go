@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/apitest"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
@@ -21,7 +22,7 @@ func TestSharedAndManagedMode(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, mode)
 			d := s.start(s.settings(mode))
-			d.awaitReady()
+			d.AwaitReady()
 			c := s.client(d)
 			resp, err := authenticate(t, c, apitest.Valid(mode).Token)
 			if err != nil || resp.GetSandboxId() != apitest.SandboxID || resp.GetRuntimeIdentity() != apitest.Identity(mode) || resp.GetAllowlist() != nil {
@@ -32,14 +33,14 @@ func TestSharedAndManagedMode(t *testing.T) {
 			if v, _ := verdict.FromError(err); status.Code(err) != codes.PermissionDenied || v.Reason != verdict.PodNotFound || v.Step != "pod.found" {
 				t.Errorf("%v", err)
 			}
-			if code, metrics := d.get("/metrics"); code != http.StatusOK || !strings.Contains(metrics, `portcullis_tokenauth_decisions_total{outcome="granted",reason="none"} 1`) {
+			if code, metrics := d.Get("/metrics"); code != http.StatusOK || !strings.Contains(metrics, `portcullis_tokenauth_decisions_total{outcome="granted",reason="none"} 1`) {
 				t.Errorf("%d %s", code, metrics)
 			}
 			for _, want := range []string{`"outcome":"granted"`, `"reason":"pod_not_found"`, `"message":"bearer refused"`} {
-				eventually(t, want+" is logged", func() bool { return strings.Contains(d.stderr.String(), want) })
+				commandtest.Eventually(t, want+" is logged", func() bool { return strings.Contains(d.Stderr.String(), want) })
 			}
-			if code := d.stop(); code != 0 {
-				t.Errorf("exit code %d:\n%s", code, d.stderr.String())
+			if code := d.Stop(); code != 0 {
+				t.Errorf("exit code %d:\n%s", code, d.Stderr.String())
 			}
 		})
 	}
@@ -56,7 +57,7 @@ func TestReplayT05OwnTokenIsThatOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Rotate(t, "own-token-2")
-	eventually(t, "the new token is used", func() bool {
+	commandtest.Eventually(t, "the new token is used", func() bool {
 		if _, err := authenticate(t, c, token); err != nil {
 			t.Fatal(err)
 		}
@@ -90,18 +91,18 @@ func TestReplayT07OwnTokenIsRotated(t *testing.T) {
 		t.Errorf("with a token of its own that is no longer good: %v, %s", err, v.Explanation)
 	}
 	s.Rotate(t, "own-token-2")
-	eventually(t, "the new token is used", func() bool { _, err := authenticate(t, c, token); return err == nil })
+	commandtest.Eventually(t, "the new token is used", func() bool { _, err := authenticate(t, c, token); return err == nil })
 }
 
 func TestOperatorModeDemandsWhatItNeeds(t *testing.T) {
 	s := newSite(t, driverconf.ModeOperator)
-	got := run(t.Context(), "config", "check", "--config", s.settings(driverconf.ModeOperator))
+	got := program.Run(t.Context(), "config", "check", "--config", s.settings(driverconf.ModeOperator))
 	for _, want := range []string{"portcullis.nats.urls", "portcullis.allowlist.public_keys_file"} {
-		if got.code == 0 || !strings.Contains(got.stderr, want) {
+		if got.Code == 0 || !strings.Contains(got.Stderr, want) {
 			t.Errorf("%+v, want %q", got, want)
 		}
 	}
-	if got := run(t.Context(), "config", "check", "--config", s.settings(driverconf.ModeShared)); got.code != 0 {
+	if got := program.Run(t.Context(), "config", "check", "--config", s.settings(driverconf.ModeShared)); got.Code != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -122,7 +123,7 @@ func TestBadSettings(t *testing.T) {
 		"portcullis.audit.buffer":             string(good) + "[portcullis.audit]\nbuffer = 1\n",
 		"portcullis.allowlist.state_dir":      string(good) + "[portcullis.allowlist]\nstate_dir = \"x\"\n",
 	} {
-		if got := run(t.Context(), "config", "check", "--config", write(t, "bad.toml", text)); got.code == 0 || !strings.Contains(got.stderr, want) {
+		if got := program.Run(t.Context(), "config", "check", "--config", write(t, "bad.toml", text)); got.Code == 0 || !strings.Contains(got.Stderr, want) {
 			t.Errorf("%+v, want %q", got, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/apitest"
 	"github.com/portcullis-mesh/portcullis/shared/audit"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/netfault"
 )
@@ -44,7 +45,7 @@ func wipe(t *testing.T, nc *nats.Conn) {
 // remake makes the stream with the command.
 func remake(t *testing.T, nc *nats.Conn) {
 	t.Helper()
-	if got := run(t.Context(), "audit", "bootstrap", "--config", maker(t, nc.ConnectedUrl(), "max_bytes = 4194304")); got.code != 0 {
+	if got := program.Run(t.Context(), "audit", "bootstrap", "--config", maker(t, nc.ConnectedUrl(), "max_bytes = 4194304")); got.Code != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -103,8 +104,8 @@ func TestNoDecisionWaitsForTheStream(t *testing.T) {
 			broken := breaks(t, nc)
 			s := newSite(t, driverconf.ModeShared)
 			d := s.start(s.settings(driverconf.ModeShared, auditTables(broken.url)))
-			d.awaitReady()
-			eventually(t, "it is connected", func() bool { return d.metric("portcullis_nats_connected") == 1 })
+			d.AwaitReady()
+			commandtest.Eventually(t, "it is connected", func() bool { return d.Metric("portcullis_nats_connected") == 1 })
 			broken.spoil()
 			c := s.client(d)
 			token := apitest.Valid(driverconf.ModeShared).Token
@@ -116,24 +117,24 @@ func TestNoDecisionWaitsForTheStream(t *testing.T) {
 				}
 			}
 			failed := func(what string) float64 {
-				return d.metric(fmt.Sprintf("portcullis_audit_%s_total{cause=%q}", what, broken.cause))
+				return d.Metric(fmt.Sprintf("portcullis_audit_%s_total{cause=%q}", what, broken.cause))
 			}
 			for range 2 * room {
 				decide()
 			}
-			eventually(t, "a failure is counted", func() bool { return failed("failures") > 0 })
+			commandtest.Eventually(t, "a failure is counted", func() bool { return failed("failures") > 0 })
 			// What does not find room now is dropped because of it.
-			eventually(t, "a drop is counted", func() bool { decide(); return failed("dropped") > 0 })
-			if n := strings.Count(d.stderr.String(), `"message":"decision"`); n != calls {
+			commandtest.Eventually(t, "a drop is counted", func() bool { decide(); return failed("dropped") > 0 })
+			if n := strings.Count(d.Stderr.String(), `"message":"decision"`); n != calls {
 				t.Errorf("%d decisions of %d are in the log", n, calls)
 			}
 			broken.mend()
-			eventually(t, "events arrive", func() bool { return d.metric("portcullis_audit_published_total") > 0 && len(entries(t, nc)) > 0 })
-			if code, text := d.get("/readyz"); code != 200 {
+			commandtest.Eventually(t, "events arrive", func() bool { return d.Metric("portcullis_audit_published_total") > 0 && len(entries(t, nc)) > 0 })
+			if code, text := d.Get("/readyz"); code != 200 {
 				t.Errorf("readiness is %d:\n%s", code, text)
 			}
-			if code := d.stop(); code != 0 {
-				t.Errorf("exit code %d:\n%s", code, d.stderr.String())
+			if code := d.Stop(); code != 0 {
+				t.Errorf("exit code %d:\n%s", code, d.Stderr.String())
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/apitest"
 	"github.com/portcullis-mesh/portcullis/shared/audit"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
 )
@@ -53,8 +54,8 @@ func TestAuditBootstrap(t *testing.T) {
 		{"wrong settings", server.URL(), []string{"max_bytes = 1"}, nil, 1, "portcullis.audit.max_bytes"},
 		{"nobody listens", nobody, nil, nil, 1, "not connected to NATS"},
 	} {
-		got := run(t.Context(), append([]string{"audit", "bootstrap", "--config", maker(t, step.url, step.keys...)}, step.args...)...)
-		if got.code != step.code || (step.code == 0 && (got.stdout != step.want || got.stderr != "")) || (step.code != 0 && !strings.Contains(got.stderr, step.want)) {
+		got := program.Run(t.Context(), append([]string{"audit", "bootstrap", "--config", maker(t, step.url, step.keys...)}, step.args...)...)
+		if got.Code != step.code || (step.code == 0 && (got.Stdout != step.want || got.Stderr != "")) || (step.code != 0 && !strings.Contains(got.Stderr, step.want)) {
 			t.Errorf("%s: %+v", step.name, got)
 		}
 	}
@@ -62,13 +63,13 @@ func TestAuditBootstrap(t *testing.T) {
 		"portcullis.nats.urls": {"audit", "bootstrap", "--config", write(t, "gateway.toml", "[portcullis.audit]\n")},
 		"needs a subcommand":   {"audit"},
 	} {
-		if got := run(t.Context(), args...); got.code != 1 || !strings.Contains(got.stderr, want) {
+		if got := program.Run(t.Context(), args...); got.Code != 1 || !strings.Contains(got.Stderr, want) {
 			t.Errorf("%v: %+v, want %q", args, got, want)
 		}
 	}
 }
 
-// auditTables are the settings of a daemon that publishes, with little patience, but for a connection that is silent: nobody
+// auditTables are the settings of a daemon that publishes, with little commandtest.Patience, but for a connection that is silent: nobody
 // shall find that out before the test is done.
 func auditTables(url string) string {
 	return fmt.Sprintf(`[portcullis.nats]
@@ -88,7 +89,7 @@ func entries(t *testing.T, nc *nats.Conn) []audit.Entry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), commandtest.Patience)
 	defer cancel()
 	stream, err := js.Stream(ctx, audit.Stream)
 	if err != nil {
@@ -126,7 +127,7 @@ func TestEveryDecisionIsInTheStream(t *testing.T) {
 	if _, err := authenticate(t, c, token); err == nil {
 		t.Fatal("granted")
 	}
-	eventually(t, "both are there", func() bool { return len(entries(t, nc)) == 2 })
+	commandtest.Eventually(t, "both are there", func() bool { return len(entries(t, nc)) == 2 })
 	got := entries(t, nc)
 	grant := audit.Entry{
 		Seq: 1, Daemon: "tokenauth", Gateway: apitest.GatewayID, Call: "authenticate", Outcome: "granted", Code: "OK",
@@ -145,10 +146,10 @@ func TestEveryDecisionIsInTheStream(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if where := d.logged("decisions are recorded in this log and in the stream", "subject"); where != "portcullis.audit."+apitest.GatewayID+".tokenauth" {
+	if where := d.Logged("decisions are recorded in this log and in the stream", "subject"); where != "portcullis.audit."+apitest.GatewayID+".tokenauth" {
 		t.Errorf("they go to %s", where)
 	}
-	if n := d.metric("portcullis_audit_published_total"); n != 2 {
+	if n := d.Metric("portcullis_audit_published_total"); n != 2 {
 		t.Errorf("%v are counted", n)
 	}
 }

@@ -18,27 +18,27 @@ func TestExplain(t *testing.T) {
 	settings := s.settings(driverconf.ModeShared)
 	token := apitest.Valid(driverconf.ModeShared).Token
 	for ending, name := range map[string]string{"": "plain", "\n": "line end", "\r\n": "line end of Windows"} {
-		got := run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", token+ending))
-		if got.code != 0 || got.stderr != "" || !strings.Contains(got.stdout, apitest.Identity(driverconf.ModeShared)) || !strings.Contains(got.stdout, "pod.found") {
+		got := program.Run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", token+ending))
+		if got.Code != 0 || got.Stderr != "" || !strings.Contains(got.Stdout, apitest.Identity(driverconf.ModeShared)) || !strings.Contains(got.Stdout, "pod.found") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	s.Change(func(w *apitest.World) { w.Sandbox.Labels["openshell.ai/gateway-id"] = "another" })
-	got := run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", token), "--output", "json")
+	got := program.Run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", token), "--output", "json")
 	var report struct {
 		Outcome, Reason, Step string
 		Steps                 []struct{ Name, Outcome, Evidence string }
 	}
-	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil {
+	if err := json.Unmarshal([]byte(got.Stdout), &report); err != nil {
 		t.Fatalf("%v: %+v", err, got)
 	}
-	if got.code != 2 || report.Outcome != "denied" || report.Reason != "sandbox_other_gateway" || report.Step != "sandbox.gateway" || len(report.Steps) < 30 ||
-		!strings.Contains(got.stderr, "the token is refused") {
+	if got.Code != 2 || report.Outcome != "denied" || report.Reason != "sandbox_other_gateway" || report.Step != "sandbox.gateway" || len(report.Steps) < 30 ||
+		!strings.Contains(got.Stderr, "the token is refused") {
 		t.Errorf("%+v", got)
 	}
 	s.On(apitest.Pods, apitest.Fail(500, "InternalError", "etcd is away"))
-	got = run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", token))
-	if got.code != 3 || !strings.Contains(got.stderr, "could not be found out") || !strings.Contains(got.stdout, "unknown") {
+	got = program.Run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", token))
+	if got.Code != 3 || !strings.Contains(got.Stderr, "could not be found out") || !strings.Contains(got.Stdout, "unknown") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -57,10 +57,10 @@ func TestExplainNeedsNoPartOfTheMesh(t *testing.T) {
 	}
 	settings := write(t, "gateway.toml", before+"[portcullis.kubernetes]"+after)
 	token := write(t, "token", apitest.Valid(driverconf.ModeShared).Token)
-	if got := run(t.Context(), "explain", "--config", settings, "--token-file", token); got.code != 0 {
+	if got := program.Run(t.Context(), "explain", "--config", settings, "--token-file", token); got.Code != 0 {
 		t.Errorf("%+v", got)
 	}
-	if got := run(t.Context(), "config", "check", "--config", settings); got.code == 0 || !strings.Contains(got.stderr, "portcullis.mesh.cert_file") {
+	if got := program.Run(t.Context(), "config", "check", "--config", settings); got.Code == 0 || !strings.Contains(got.Stderr, "portcullis.mesh.cert_file") {
 		t.Errorf("the daemon does without: %+v", got)
 	}
 }
@@ -77,9 +77,9 @@ func TestExplainSaysWhyThereIsNoList(t *testing.T) {
 	w := startWriter(t)
 	s := newSite(t, driverconf.ModeOperator)
 	settings := s.settings(driverconf.ModeOperator, strings.Replace(w.tables(), w.url, "nats://"+away, 1))
-	got := run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", apitest.Valid(driverconf.ModeOperator).Token))
-	if got.code != 3 || !strings.Contains(got.stdout, "list trouble") || !strings.Contains(got.stdout, "not connected to NATS") ||
-		!strings.Contains(got.stdout, away) || !strings.Contains(got.stderr, "unsynced") {
+	got := program.Run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", apitest.Valid(driverconf.ModeOperator).Token))
+	if got.Code != 3 || !strings.Contains(got.Stdout, "list trouble") || !strings.Contains(got.Stdout, "not connected to NATS") ||
+		!strings.Contains(got.Stdout, away) || !strings.Contains(got.Stderr, "unsynced") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -104,16 +104,16 @@ func TestExplainRefuses(t *testing.T) {
 		"empty":         {[]string{"explain", "--config", settings, "--token-file", write(t, "empty", "\n")}, 2, "credential_missing"},
 		"operator mode": {[]string{"explain", "--config", s.settings(driverconf.ModeOperator), "--token-file", token}, 1, "portcullis.nats.urls"},
 	} {
-		if got := run(t.Context(), c.args...); got.code != c.code || !strings.Contains(got.stderr, c.want) {
+		if got := program.Run(t.Context(), c.args...); got.Code != c.code || !strings.Contains(got.Stderr, c.want) {
 			t.Errorf("%s: %+v, want %d and %q", name, got, c.code, c.want)
 		}
 	}
 	if seen := s.Seen(); len(seen) > 0 {
 		t.Errorf("asked for %v", seen)
 	}
-	help := run(t.Context(), "explain", "--help")
+	help := program.Run(t.Context(), "explain", "--help")
 	for _, want := range []string{"\n  0  the token is accepted", "\n  2  it is refused", "\n  3  it could not be found out", "\n  1  nothing was decided"} {
-		if !strings.Contains(help.stdout, want) {
+		if !strings.Contains(help.Stdout, want) {
 			t.Errorf("%q is not in the help", want)
 		}
 	}

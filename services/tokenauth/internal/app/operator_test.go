@@ -19,7 +19,9 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/apitest"
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/handbook"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/netfault"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
@@ -84,7 +86,7 @@ func (w *writer) tables() string {
 func (w *writer) put(key string, record []byte, err error) {
 	if err == nil {
 		var reply *nats.Msg
-		if reply, err = w.conn.Request("$KV."+allowkv.Bucket+"."+key, record, patience); err == nil && strings.Contains(string(reply.Data), `"error"`) {
+		if reply, err = w.conn.Request("$KV."+allowkv.Bucket+"."+key, record, commandtest.Patience); err == nil && strings.Contains(string(reply.Data), `"error"`) {
 			err = fmt.Errorf("%s", reply.Data)
 		}
 	}
@@ -132,7 +134,7 @@ func (w *writer) vouch() {
 
 func authenticate(t *testing.T, c tokenauthv1.TokenAuthServiceClient, token string) (*tokenauthv1.AuthenticateResponse, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), commandtest.Patience)
 	defer cancel()
 	return c.Authenticate(ctx, &tokenauthv1.AuthenticateRequest{Credential: token, GatewayId: apitest.GatewayID, RequestId: "r-1"})
 }
@@ -151,43 +153,39 @@ func TestOperatorMode(t *testing.T) {
 	if v, _ := verdict.FromError(err); status.Code(err) != codes.Unavailable || v.Reason != verdict.Unsynced || !v.Retryable() {
 		t.Errorf("before there is a list: %v", err)
 	}
-	eventually(t, "readiness says that the list is missing", func() bool {
-		code, text := d.get("/readyz")
+	commandtest.Eventually(t, "readiness says that the list is missing", func() bool {
+		code, text := d.Get("/readyz")
 		return code == http.StatusServiceUnavailable && strings.Contains(text, "allowlist")
 	})
 
 	w.publish(apitest.Entry())
-	d.awaitReady()
-	eventually(t, "the bearer is accepted", func() bool {
+	d.AwaitReady()
+	commandtest.Eventually(t, "the bearer is accepted", func() bool {
 		resp, err := authenticate(t, c, token)
 		return err == nil && resp.GetRuntimeIdentity() == apitest.Identity(driverconf.ModeOperator) && resp.GetAllowlist().GetRevision() == 1
 	})
-	explained := run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", token))
-	if explained.code != 0 || !strings.Contains(explained.stdout, "granted") || !strings.Contains(explained.stdout, "still listed") {
+	explained := program.Run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", token))
+	if explained.Code != 0 || !strings.Contains(explained.Stdout, "granted") || !strings.Contains(explained.Stdout, "still listed") {
 		t.Errorf("%+v", explained)
 	}
 
-	_, metrics := d.get("/metrics")
-	for _, name := range metricNames(t) {
-		if !strings.Contains(metrics, "# TYPE "+name+" ") {
-			t.Errorf("the documentation speaks of %s, which there is not", name)
-		}
-	}
+	_, metrics := d.Get("/metrics")
+	handbook.NewMetrics().DemandMetrics(t, docs, metrics)
 
 	w.publish(allowlist.Entry{Name: apitest.Team, UID: "5e5e5e5e-0000-4000-8000-00000000dead"})
-	eventually(t, "an entry with another uid is refused", func() bool {
+	commandtest.Eventually(t, "an entry with another uid is refused", func() bool {
 		_, err := authenticate(t, c, token)
 		v, _ := verdict.FromError(err)
 		return v.Reason == verdict.NamespaceReplaced
 	})
 	w.publish()
-	eventually(t, "a namespace that has left the list is refused", func() bool {
+	commandtest.Eventually(t, "a namespace that has left the list is refused", func() bool {
 		_, err := authenticate(t, c, token)
 		v, _ := verdict.FromError(err)
 		return v.Reason == verdict.NotListed && status.Code(err) == codes.PermissionDenied && v.Allowlist.Revision == 3
 	})
-	if code := d.stop(); code != 0 {
-		t.Errorf("exit code %d:\n%s", code, d.stderr.String())
+	if code := d.Stop(); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, d.Stderr.String())
 	}
 }
 
@@ -201,23 +199,23 @@ func TestReadinessFollowsTheListAlone(t *testing.T) {
 	s := newSite(t, driverconf.ModeOperator)
 	d := s.start(s.settings(driverconf.ModeOperator, strings.Replace(w.tables(), w.url, "nats://"+proxy.Addr(), 1)+"max_staleness = \"5s\"\nheartbeat_ttl = \"5s\"\n"))
 	c := s.client(d)
-	d.awaitReady()
+	d.AwaitReady()
 	proxy.Blackhole()
 	proxy.Cut()
-	eventually(t, "the connection is lost", func() bool { return d.metric("portcullis_nats_connected") == 0 })
-	_, verbose := d.get("/readyz?verbose")
+	commandtest.Eventually(t, "the connection is lost", func() bool { return d.Metric("portcullis_nats_connected") == 0 })
+	_, verbose := d.Get("/readyz?verbose")
 	_, err := authenticate(t, c, apitest.Valid(driverconf.ModeOperator).Token)
-	code, _ := d.get("/readyz")
-	if d.metric(`portcullis_allowlist_reader_state{state="fresh"}`) == 1 && (err != nil || code != http.StatusOK) {
+	code, _ := d.Get("/readyz")
+	if d.Metric(`portcullis_allowlist_reader_state{state="fresh"}`) == 1 && (err != nil || code != http.StatusOK) {
 		t.Errorf("the list is fresh, the call says %v, readiness %d:\n%s", err, code, verbose)
 	}
 	if strings.Contains(verbose, "nats") {
 		t.Errorf("the connection is a part of readiness:\n%s", verbose)
 	}
-	eventually(t, "readiness says that the list is stale, and why", func() bool {
-		code, text := d.get("/readyz?verbose")
+	commandtest.Eventually(t, "readiness says that the list is stale, and why", func() bool {
+		code, text := d.Get("/readyz?verbose")
 		return code == http.StatusServiceUnavailable && strings.Contains(text, "stale") && strings.Contains(text, "not connected to NATS")
 	})
 	proxy.Pass()
-	d.awaitReady()
+	d.AwaitReady()
 }

@@ -20,6 +20,7 @@ import (
 	tokenauthv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/tokenauth/v1"
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/apitest"
 	"github.com/portcullis-mesh/portcullis/shared/audit"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
@@ -82,7 +83,7 @@ func TestNothingOfATokenIsDisclosed(t *testing.T) {
 	s := newSite(t, driverconf.ModeShared)
 	settings := s.settings(driverconf.ModeShared, fmt.Sprintf("[portcullis.nats]\nurls = [%q]\n", nc.ConnectedUrl()))
 	d := s.start(settings)
-	d.awaitReady()
+	d.AwaitReady()
 	c := s.client(d)
 	output := map[string]string{}
 	decided := 0
@@ -96,17 +97,17 @@ func TestNothingOfATokenIsDisclosed(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			output["error of "+name+echo] = fmt.Sprint(err, v.Explain(), status.Convert(err).Details())
-			explained := run(t.Context(), "explain", "--config", settings, "-o", "json", "--token-file", write(t, "token", bad.token))
-			output["explanation of "+name+echo] = explained.stdout + explained.stderr
-			if explained.code == 0 {
+			explained := program.Run(t.Context(), "explain", "--config", settings, "-o", "json", "--token-file", write(t, "token", bad.token))
+			output["explanation of "+name+echo] = explained.Stdout + explained.Stderr
+			if explained.Code == 0 {
 				t.Errorf("%s is accepted by explain", name)
 			}
 		}
 	}
 	// Bytes that are no text: in a file, and on the wire from a client that does not look at what it sends.
 	binary := "\xff\xfe" + noise(44) + "\x80" + noise(45)
-	explained := run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", binary))
-	output["explanation of a binary file"] = explained.stdout + explained.stderr
+	explained := program.Run(t.Context(), "explain", "--config", settings, "--token-file", write(t, "token", binary))
+	output["explanation of a binary file"] = explained.Stdout + explained.Stderr
 	err := sendRaw(t, s.dial(d), binary)
 	if s := status.Convert(err); s.Code() != codes.InvalidArgument || s.Message() != "credential: is not valid UTF-8" {
 		t.Errorf("binary on the wire: %v", err)
@@ -123,11 +124,11 @@ func TestNothingOfATokenIsDisclosed(t *testing.T) {
 		output["failure of "+name] = fmt.Sprint(err, status.Convert(err).Details())
 	}
 	output["audit stream"] = auditText(t, nc, decided)
-	_, output["metrics"] = d.get("/metrics")
-	if code := d.stop(); code != 0 {
+	_, output["metrics"] = d.Get("/metrics")
+	if code := d.Stop(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	output["log"] = d.stderr.String() + d.stdout.String()
+	output["log"] = d.Stderr.String() + d.Stdout.String()
 	output["log of the libraries"] = library.String()
 	if !strings.Contains(output["log"], `"error":"credential: is not valid UTF-8"`) {
 		t.Error("the call with bytes that are no text has no line")
@@ -167,7 +168,7 @@ func (asIs) Unmarshal(data []byte, v any) error {
 // sendRaw calls with a credential that need not be text.
 func sendRaw(t *testing.T, conn *grpc.ClientConn, credential string) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), commandtest.Patience)
 	defer cancel()
 	request := protowire.AppendTag(nil, 1, protowire.BytesType)
 	request = protowire.AppendString(request, credential)
@@ -181,7 +182,7 @@ func TestLargeCredentials(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, driverconf.ModeShared)
 	d := s.start(s.settings(driverconf.ModeShared))
-	d.awaitReady()
+	d.AwaitReady()
 	c := s.client(d)
 	piece := noise(97)
 	for size, want := range map[int]codes.Code{20_000: codes.InvalidArgument, 900 << 10: codes.InvalidArgument, 5 << 20: codes.ResourceExhausted} {
@@ -194,17 +195,17 @@ func TestLargeCredentials(t *testing.T) {
 			t.Errorf("%d bytes: the error holds %q", size, part)
 		}
 	}
-	if n := d.metric(`portcullis_tokenauth_decisions_total{outcome="denied",reason="credential_too_large"}`); n != 2 {
+	if n := d.Metric(`portcullis_tokenauth_decisions_total{outcome="denied",reason="credential_too_large"}`); n != 2 {
 		t.Errorf("%v are counted", n)
 	}
 	if _, err := authenticate(t, c, apitest.Valid(driverconf.ModeShared).Token); err != nil {
 		t.Errorf("it goes on: %v", err)
 	}
-	d.stop()
-	if n := strings.Count(d.stderr.String(), `"reason":"credential_too_large","step":"request.size"`); n < 2 {
+	d.Stop()
+	if n := strings.Count(d.Stderr.String(), `"reason":"credential_too_large","step":"request.size"`); n < 2 {
 		t.Errorf("%d are in the log", n)
 	}
-	if part := discloses(d.stderr.String()+library.String(), piece); part != "" {
+	if part := discloses(d.Stderr.String()+library.String(), piece); part != "" {
 		t.Errorf("the log holds %q", part)
 	}
 }
@@ -238,7 +239,7 @@ func auditText(t *testing.T, nc *nats.Conn, events int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "every decision is in the stream", func() bool {
+	commandtest.Eventually(t, "every decision is in the stream", func() bool {
 		info, err := stream.Info(t.Context())
 		return err == nil && info.State.Msgs == uint64(events)
 	})
