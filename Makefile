@@ -32,7 +32,7 @@ SYSTEM = $(LONGEST) $(shell go list ./test/... | grep -v -e /test/e2e -e /test/c
 # The cluster's kubeconfig is not for the tests: they find the cluster themselves.
 # `make check` vets all code, and nobody debugs a test binary of a run: leaving both away is a third of the time.
 GOTEST := env -u KUBECONFIG go test -race -vet=off -ldflags=-w -timeout 20m
-LONG = $(GOTEST) $(UNCACHED) -tags portcullis_long
+LONG = $(GOTEST) $(UNCACHED) -timeout 40m -tags portcullis_long
 # The schedules once more, by the thousand: the race detector leaves time for a few hundred. Then with each planted fault,
 # which must be noticed, in the simulation and in the package's own schedules.
 SIMULATION := go test -timeout 20m ./test/sim && go test -timeout 20m -tags portcullis_mutants -run 'TestPlantedFaults|SchedulesNotice' ./test/sim ./shared/allowlist
@@ -82,7 +82,7 @@ test-units: compiler ## Run the tests that need nothing, with the simulations.
 	$(SIMULATION)
 
 .PHONY: test-long
-test-long: compiler ## Run the tests that take too long for make test: every write a crash point, fifty sandboxes at once, the whole demo (root); takes some twenty minutes.
+test-long: compiler ## Run the tests that take too long for make test: every write a crash point, fifty sandboxes at once, the whole demo (root); takes some forty minutes.
 	$(CLUSTER) build controlplane
 	$(CLUSTER) run controlplane -- $(LONG) -run 'Crash|ManyAtOnce|Damage' -v ./test/supervisor
 	$(CLUSTER) run controlplane -- $(LONG) -v ./test/lifecycle

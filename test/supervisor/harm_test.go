@@ -123,28 +123,45 @@ func TestForeignObjects(t *testing.T) {
 	}
 }
 
-// refusals are why the API server does not take a workload Pod, and what of its answer must reach whoever asked.
+// refusals are why the API server does not take a workload Pod, what of its answer must reach the log and the Sandbox, and the text that
+// whoever asked reads: names and numbers, and none of the words.
 var refusals = []struct {
 	name    string
 	labels  []string // of the namespace
 	prepare func(t *testing.T, s *supervisor.Site, namespace string)
 	change  func(*supervisor.Draft)
 	want    string
+	told    string
 }{
 	{name: "quota", prepare: func(t *testing.T, s *supervisor.Site, namespace string) {
-		quotas := s.Cluster.Client().CoreV1().ResourceQuotas(namespace)
-		_, err := quotas.Create(t.Context(), &corev1.ResourceQuota{
-			ObjectMeta: metav1.ObjectMeta{Name: "one-pod"},
-			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
+		quota(t, s, namespace, "one-pod", corev1.ResourcePods, "1")
+	}, want: "exceeded quota", told: "the cluster refuses the sandbox's pod: exceeded quota: one-pod, requested: pods=1, used: pods=1, limited: pods=1"},
+	{name: "limit range", prepare: func(t *testing.T, s *supervisor.Site, namespace string) {
+		_, err := s.Cluster.Client().CoreV1().LimitRanges(namespace).Create(t.Context(), &corev1.LimitRange{
+			ObjectMeta: metav1.ObjectMeta{Name: "small"},
+			Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+				Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("1Gi")},
+			}}},
 		}, metav1.CreateOptions{})
 		must(t, err)
-	}, want: "exceeded quota"},
+	}, change: func(d *supervisor.Draft) {
+		d.Pod.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("2Gi")}
+	}, want: "maximum ephemeral-storage usage", told: "the cluster refuses the sandbox's pod: limit range: maximum ephemeral-storage usage per Container is 1Gi, but limit is 2Gi"},
 	{name: "pod security", labels: []string{"pod-security.kubernetes.io/enforce=restricted"}, change: func(d *supervisor.Draft) {
 		d.Pod.Containers[0].SecurityContext.Capabilities = nil
-	}, want: "violates PodSecurity"},
+	}, want: "violates PodSecurity", told: `the cluster refuses the sandbox's pod: violates PodSecurity "restricted:latest": unrestricted capabilities`},
 	{name: "validation", change: func(d *supervisor.Draft) {
 		d.Pod.Containers[0].VolumeMounts[0].Name = "nothing"
-	}, want: "is invalid"},
+	}, want: "is invalid", told: "the cluster refuses the sandbox's pod: a field is invalid: spec.containers[0].volumeMounts[0].name"},
+}
+
+// quota limits how many objects of a kind a namespace may have.
+func quota(t *testing.T, s *supervisor.Site, namespace, name string, of corev1.ResourceName, most string) {
+	t.Helper()
+	_, err := s.Cluster.Client().CoreV1().ResourceQuotas(namespace).Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{of: resource.MustParse(most)}},
+	}, metav1.CreateOptions{})
+	must(t, err)
 }
 
 // A workload Pod that is not admitted ends the call promptly and with the API server's reason, and nothing is left.
@@ -164,30 +181,41 @@ func TestWorkloadIsRefused(t *testing.T) {
 				}
 			})
 			_, err := client.Provision(t.Context(), b, b.Run)
-			if decision := demandRefused(t, err, verdict.WorkloadRefused, verdict.CompanionRefused); !strings.Contains(decision.Explain(), tc.want) {
-				t.Errorf("explained with %q, want %q in it", decision.Explain(), tc.want)
+			decision := demandRefused(t, err, verdict.WorkloadRefused)
+			if !strings.Contains(decision.Explain(), tc.want) || decision.Message() != tc.told {
+				t.Errorf("explained with %q, want %q in it; told %q, want %q", decision.Explain(), tc.want, decision.Message(), tc.told)
 			}
 			demandNothing(t, s, b, true)
 		})
 	}
 }
 
-// A supervisor Pod that the API server does not take ends the call likewise.
-func TestSupervisorIsRefused(t *testing.T) {
+// A companion that the API server does not take ends the call likewise.
+func TestCompanionIsRefused(t *testing.T) {
 	t.Parallel()
 	s, client := started(t)
-	ns := namespace(t, s)
-	_, err := s.Cluster.Client().CoreV1().ResourceQuotas(ns).Create(t.Context(), &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "no-pod"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
-	}, metav1.CreateOptions{})
-	must(t, err)
-	b := s.Box(ns)
-	_, err = client.Provision(t.Context(), b, b.Run)
-	if decision := demandRefused(t, err, verdict.CompanionRefused); !strings.Contains(decision.Explain(), "exceeded quota") {
-		t.Errorf("explained with %q", decision.Explain())
+	for name, tc := range map[string]struct {
+		of         corev1.ResourceName
+		most, told string
+		service    bool // which outlives a stop, was made
+	}{
+		"supervisor Pod": {corev1.ResourcePods, "0", "exceeded quota: few, requested: pods=1, used: pods=0, limited: pods=0", true},
+		"Service":        {corev1.ResourceServices, "0", "exceeded quota: few, requested: services=1, used: services=0, limited: services=0", false},
+		"second Secret":  {corev1.ResourceSecrets, "1", "exceeded quota: few, requested: secrets=1, used: secrets=1, limited: secrets=1", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t, s)
+			quota(t, s, ns, "few", tc.of, tc.most)
+			b := s.Box(ns)
+			_, err := client.Provision(t.Context(), b, b.Run)
+			decision := demandRefused(t, err, verdict.CompanionRefused)
+			if want := "the cluster refuses a companion of the sandbox: " + tc.told; decision.Message() != want || !strings.Contains(decision.Explain(), "exceeded quota") {
+				t.Errorf("told %q, want %q; explained with %q", decision.Message(), want, decision.Explain())
+			}
+			demandNothing(t, s, b, tc.service)
+		})
 	}
-	demandNothing(t, s, b, true)
 }
 
 // alterations are what an admission webhook may do to the workload Pod.

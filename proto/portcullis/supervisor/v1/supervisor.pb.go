@@ -713,7 +713,8 @@ type ReleaseRequest struct {
 	Sandbox *SandboxRef `protobuf:"bytes,1,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	// run to stop, required. What is set must match the present run: a late call for an old run is
 	// refused with FAILED_PRECONDITION and stops nothing. An empty generation_id, session_id or zero
-	// auth_epoch matches any.
+	// auth_epoch matches any. Where session_id and auth_epoch are both set they name the run alone: a
+	// repeated start may have given its generation another name.
 	Run *Run `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
 	// request_id joins the logs of both daemons; at most 64 bytes. It decides nothing.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`

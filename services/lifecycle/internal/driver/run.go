@@ -53,13 +53,13 @@ func (d *Driver) start(ctx context.Context, in *computev1.StartSandboxRequest) (
 	if err := d.deps.Workspaces.Still(place); err != nil {
 		return "", err
 	}
-	text, err := d.restart(ctx, in, object)
+	text, run, err := d.restart(ctx, in, object)
 	if err != nil {
 		return "", err
 	}
 	if err := d.stillAdmitted(ctx, callStart, place, admitted); err != nil {
 		if text != in.GetExpectedRuntimeIdentity() { // else it is the run that the gateway knows already, and not this call's to end
-			d.retract(ctx, in, object, err)
+			d.retract(ctx, in.GetSandboxId(), run, object, err)
 		}
 		return "", err
 	}
@@ -72,8 +72,8 @@ func (d *Driver) start(ctx context.Context, in *computev1.StartSandboxRequest) (
 	return text, nil
 }
 
-// restart has supervisorctl begin the run, and gives its identity.
-func (d *Driver) restart(ctx context.Context, in *computev1.StartSandboxRequest, object *sandboxapi.Object) (string, error) {
+// restart has supervisorctl begin the run, and gives its identity and its name.
+func (d *Driver) restart(ctx context.Context, in *computev1.StartSandboxRequest, object *sandboxapi.Object) (string, *supervisorv1.Run, error) {
 	defer d.step(callStart, "restart")()
 	answered, err := d.deps.Companions.Restart(ctx, &supervisorv1.RestartRequest{
 		Sandbox:                 d.reference(object.Namespace, object.Name, object.UID, in.GetSandboxId()),
@@ -83,9 +83,17 @@ func (d *Driver) restart(ctx context.Context, in *computev1.StartSandboxRequest,
 		RequestId:               requestID(ctx),
 	})
 	if err != nil {
-		return "", remote(ctx, err, verdict.SupervisorctlUnreachable, "companions.restart")
+		return "", nil, remote(ctx, err, verdict.SupervisorctlUnreachable, "companions.restart")
 	}
-	return identityOf(answered.GetIdentity(), object.Namespace, object.UID)
+	text, err := identityOf(answered.GetIdentity(), object.Namespace, object.UID)
+	return text, runOf(in.GetGenerationId(), answered.GetStatus().GetRun()), err
+}
+
+// runOf names the run that a start got: by the session and the epoch in its record, which only the bundle and supervisorctl know and which
+// tell runs apart (contract 2.6). The generation is the call's: a call that is repeated may give the same run's another name. Where the
+// record was not told, the generation is all that there is.
+func runOf(generation string, recorded *supervisorv1.Run) *supervisorv1.Run {
+	return &supervisorv1.Run{GenerationId: generation, SessionId: recorded.GetSessionId(), AuthEpoch: recorded.GetAuthEpoch()}
 }
 
 // startable judges a start by its fields. Gateways recover a start with an empty bundle, and it must be refused before anything is

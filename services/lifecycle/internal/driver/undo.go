@@ -11,7 +11,6 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"k8s.io/apimachinery/pkg/types"
 
-	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/cluster"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
@@ -124,15 +123,14 @@ func (d *Driver) payDebts(ctx context.Context) {
 }
 
 // retract ends a run that was refused after it had begun, whatever has become of its caller. Only that run: a later one is not touched.
-func (d *Driver) retract(ctx context.Context, in *computev1.StartSandboxRequest, object *sandboxapi.Object, cause error) {
+func (d *Driver) retract(ctx context.Context, id string, run *supervisorv1.Run, object *sandboxapi.Object, cause error) {
 	defer d.step(callStart, "retract")()
 	ctx, cancel := limit(context.WithoutCancel(ctx), d.settings.StopTimeout.Std())
 	defer cancel()
-	log := d.log.With().Str(keySandboxID, in.GetSandboxId()).Str(keyNamespace, object.Namespace).Str(keyName, object.Name).Logger()
+	log := d.log.With().Str(keySandboxID, id).Str(keyNamespace, object.Namespace).Str(keyName, object.Name).Logger()
 	err := repeatedly(ctx, func() error {
 		_, err := d.deps.Companions.Release(ctx, &supervisorv1.ReleaseRequest{
-			Sandbox: d.reference(object.Namespace, object.Name, object.UID, in.GetSandboxId()),
-			Run:     &supervisorv1.Run{GenerationId: in.GetGenerationId()}, RequestId: requestID(ctx),
+			Sandbox: d.reference(object.Namespace, object.Name, object.UID, id), Run: run, RequestId: requestID(ctx),
 		})
 		if err == nil {
 			return nil

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/cluster"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/driver"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
@@ -162,7 +163,7 @@ func TestWhatChangesWhileARunIsRaised(t *testing.T) {
 			_, err := d.StartSandbox(t.Context(), start())
 			var want []string
 			if c.code != codes.OK {
-				want = []string{"g0000000000000001"}
+				want = []string{`g0000000000000001 of session "", epoch 0`}
 			}
 			if status.Code(err) != c.code || !slices.Equal(w.released, want) || len(w.objects) != 1 {
 				t.Errorf("error %v, want %s; released %q", err, c.code, w.released)
@@ -220,6 +221,33 @@ func TestRetract(t *testing.T) {
 			t.Errorf("error %v, %d tries in %s", err, w.tries(release), time.Since(began))
 		}
 	})
+}
+
+// A run that is retracted is named by what its record says of it: the generation is the call's alone, and another call may have given the
+// run another name. Whoever tells no record is asked by the generation.
+func TestRetractNamesTheRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		recorded *supervisorv1.Run
+		want     string
+	}{
+		"the record has the call's generation": {
+			&supervisorv1.Run{GenerationId: "g0000000000000001", SessionId: "s-2", AuthEpoch: 2}, `g0000000000000001 of session "s-2", epoch 2`,
+		},
+		"another call named the generation": {
+			&supervisorv1.Run{GenerationId: "g0000000000000009", SessionId: "s-2", AuthEpoch: 2}, `g0000000000000001 of session "s-2", epoch 2`,
+		},
+		"no record is told": {nil, `g0000000000000001 of session "", epoch 0`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := base(t)
+			d := created(t, w, wish())
+			w.identity.SupervisorUid, w.recorded = "uid-8", c.recorded
+			w.before["restart g0000000000000001"] = func() { w.faults["still"] = refusal(verdict.NotListed) }
+			if _, err := d.StartSandbox(t.Context(), start()); err == nil || !slices.Equal(w.released, []string{c.want}) {
+				t.Errorf("error %v, released %q, want %q", err, w.released, c.want)
+			}
+		})
+	}
 }
 
 // A removal that takes for ever leaves the delete its time, if the call has any left.

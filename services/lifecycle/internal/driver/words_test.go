@@ -48,6 +48,32 @@ func TestWordsOfTheAPIServer(t *testing.T) {
 	}
 }
 
+// What supervisorctl says that the cluster refuses a run for reaches the gateway's user; its explanation does not.
+func TestWordsOfSupervisorctl(t *testing.T) {
+	const told = "the cluster refuses the sandbox's pod: exceeded quota: one-pod, requested: pods=1, used: pods=1, limited: pods=1"
+	refused := verdict.Refuse(verdict.WorkloadRefused, "provision", "the controller reports: hush").WithMessage(told).Err()
+	for step, do := range map[string]func(*driver.Driver) error{
+		"provision": func(d *driver.Driver) error {
+			_, err := d.CreateSandbox(t.Context(), &computev1.CreateSandboxRequest{Sandbox: wish()})
+			return err
+		},
+		"restart g0000000000000001": func(d *driver.Driver) error {
+			_, err := d.StartSandbox(t.Context(), start())
+			return err
+		},
+	} {
+		w := base(t)
+		d := w.driver(t)
+		if step != "provision" {
+			d = created(t, w, wish())
+		}
+		w.faults[step] = refused
+		if s := status.Convert(do(d)); s.Code() != codes.FailedPrecondition || s.Message() != told {
+			t.Errorf("%s: told %s, %q", step, s.Code(), s.Message())
+		}
+	}
+}
+
 // slow is the error of a client that bounds its requests itself, as http.Client does.
 type slow struct{}
 

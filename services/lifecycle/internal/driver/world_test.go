@@ -63,7 +63,8 @@ type world struct {
 	settings *driverconf.Kubernetes
 	objects  []sandboxapi.Object
 	provided *supervisorv1.ProvisionRequest
-	released []string // the generations of which runs were to be ended
+	released []string          // which runs were to be ended, as named has it
+	recorded *supervisorv1.Run // the run of the Sandbox, as supervisorctl tells it
 	made     *unstructured.Unstructured
 	looks    map[string]inventory.Look
 	left     []cluster.Leftover
@@ -336,13 +337,18 @@ func (c companions) Provision(ctx context.Context, in *supervisorv1.ProvisionReq
 
 func (c companions) Restart(ctx context.Context, in *supervisorv1.RestartRequest, _ ...grpc.CallOption) (*supervisorv1.RestartResponse, error) {
 	c.suspend(false)
-	return &supervisorv1.RestartResponse{Identity: c.identity}, c.call(ctx, "restart "+in.GetRun().GetGenerationId())
+	return &supervisorv1.RestartResponse{Identity: c.identity, Status: &supervisorv1.CompanionStatus{Run: c.recorded}}, c.call(ctx, "restart "+in.GetRun().GetGenerationId())
 }
 
 func (c companions) Release(ctx context.Context, in *supervisorv1.ReleaseRequest, _ ...grpc.CallOption) (*supervisorv1.ReleaseResponse, error) {
 	c.suspend(true)
-	c.released = append(c.released, in.GetRun().GetGenerationId())
+	c.released = append(c.released, named(in.GetRun()))
 	return &supervisorv1.ReleaseResponse{}, c.call(ctx, "release "+in.GetSandbox().GetUid())
+}
+
+// named is a run's name for the eye.
+func named(run *supervisorv1.Run) string {
+	return fmt.Sprintf("%s of session %q, epoch %d", run.GetGenerationId(), run.GetSessionId(), run.GetAuthEpoch())
 }
 
 func (c companions) Remove(ctx context.Context, in *supervisorv1.RemoveRequest, _ ...grpc.CallOption) (*supervisorv1.RemoveResponse, error) {

@@ -71,8 +71,8 @@ type hindrance struct {
 }
 
 // hindranceOf is why a Pod is not ready, in the words of the scheduler and the kubelet: a container that ended, one that cannot be
-// started, or a node that is not found, as for a claim that nobody binds (bug corpus L13, L28). Zero when they say nothing, or
-// nothing but that it takes its time.
+// started, or a node that is not found, as for a claim that nobody binds (bug corpus L13, L28). Without a cause when they say nothing but
+// that it takes its time, and zero when they say nothing.
 func hindranceOf(s *corev1.PodStatus) hindrance {
 	for i, c := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses) {
 		ended := c.State.Terminated
@@ -98,7 +98,17 @@ func hindranceOf(s *corev1.PodStatus) hindrance {
 			return hindrance{cause: unscheduled(c.Message), text: "no node takes it: " + because(c.Reason, c.Message)}
 		}
 	}
+	if making(s) {
+		return hindrance{text: "its containers are being made; if that lasts, the Pod's Events name the volume, Secret or image that is waited for"}
+	}
 	return hindrance{}
+}
+
+// making reports whether the kubelet has begun with no container yet. What it waits for, such as a volume of a Secret that is gone, it
+// tells in Events alone.
+func making(s *corev1.PodStatus) bool {
+	all := slices.Concat(s.InitContainerStatuses, s.ContainerStatuses)
+	return len(all) > 0 && !slices.ContainsFunc(all, func(c corev1.ContainerStatus) bool { return c.State.Waiting == nil || c.State.Waiting.Reason == "" })
 }
 
 // causeOf is what a kubelet's reason for a container that waits means. An image whose name is none, and one that may not be pulled and is

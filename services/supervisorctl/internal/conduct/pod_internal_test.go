@@ -27,6 +27,7 @@ func TestReplayL28WhyAPodIsNotReady(t *testing.T) {
 	again := waits("CrashLoopBackOff", "back-off 10s")
 	again.RestartCount, again.LastTerminationState = 1, ended(3, "Error")
 	running := corev1.ContainerStatus{Name: "agent", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, LastTerminationState: ended(3, "Error"), RestartCount: 1}
+	const made = "its containers are being made; if that lasts, the Pod's Events name the volume, Secret or image that is waited for"
 	for name, tc := range map[string]struct {
 		status corev1.PodStatus
 		want   string
@@ -37,7 +38,12 @@ func TestReplayL28WhyAPodIsNotReady(t *testing.T) {
 		"image":          {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("ImagePullBackOff", "Back-off pulling image")}}, "container agent waits: ImagePullBackOff: Back-off pulling image"},
 		"image, init":    {corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{waits("ErrImagePull", "")}}, "container agent waits: ErrImagePull"},
 		"no Secret":      {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("CreateContainerConfigError", "secret not found")}}, "container agent waits: CreateContainerConfigError: secret not found"},
-		"takes its time": {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("ContainerCreating", ""), waits("PodInitializing", ""), waits("", "")}}, ""},
+		"takes its time": {corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{waits("ContainerCreating", "")}, ContainerStatuses: []corev1.ContainerStatus{waits("PodInitializing", "")}}, made},
+		"one has begun": {corev1.PodStatus{
+			Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{Name: "seed", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+			ContainerStatuses: []corev1.ContainerStatus{waits("PodInitializing", "")},
+		}, ""},
+		"nothing said":   {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("", "")}}, ""},
 		"started again":  {corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{again}}, "container agent ended with code 3: Error"},
 		"runs again":     {corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{running}}, ""},
 		"init succeeded": {corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{Name: "seed", State: ended(0, "Completed")}}}, ""},
@@ -59,7 +65,7 @@ func TestReplayL28WhyAPodIsNotReady(t *testing.T) {
 		},
 	} {
 		got := podOf(&corev1.Pod{Status: tc.status})
-		if (got.Cause != "") != (tc.want != "" && tc.want != "Evicted" && tc.want != "Failed") || got.Hopeless {
+		if (got.Cause != "") != (tc.want != "" && tc.want != "Evicted" && tc.want != "Failed" && tc.want != made) || got.Hopeless {
 			t.Errorf("%s: cause %q, hopeless %t", name, got.Cause, got.Hopeless)
 		}
 		if got.Detail != tc.want || got.Restarted != (name == "started again" || name == "runs again") {

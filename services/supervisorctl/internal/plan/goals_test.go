@@ -206,7 +206,32 @@ func TestRelease(t *testing.T) {
 		record(func(r *runstate.Record) { r.Generation, r.Session, r.Epoch = "", "", 0 })(&f)
 		does(plan.Write).of(t, name+" open", plan.Next(wants(plan.Release, r), &f))
 	}
+	// Session and epoch name a run, whatever its generation is called (contract 2.6); one of them alone does not.
+	for name, c := range map[string]struct {
+		run  plan.Run
+		want expect
+	}{
+		"session and epoch": {plan.Run{Session: session, Epoch: 2}, does(plan.Write)},
+		"session and epoch, the generation called otherwise": {plan.Run{Generation: "g2", Session: session, Epoch: 2}, does(plan.Write)},
+		"session alone, the generation called otherwise":     {plan.Run{Generation: "g2", Session: session}, refuses("run_is_another")},
+		"epoch alone, the generation called otherwise":       {plan.Run{Generation: "g2", Epoch: 2}, refuses("run_is_another")},
+		"another session of the generation":                  {plan.Run{Generation: generation, Session: "s2", Epoch: 2}, refuses("run_is_another")},
+		"another epoch of the generation":                    {plan.Run{Generation: generation, Session: session, Epoch: 3}, refuses("run_is_another")},
+	} {
+		for _, goal := range []plan.Goal{plan.Release, plan.Remove} {
+			f := base()
+			c.want.of(t, goal.String()+", "+name, plan.Next(wants(goal, c.run), &f))
+		}
+	}
 	f := cleared()
+	if step := plan.Next(wants(plan.Release, plan.Run{Generation: "g2", Session: session, Epoch: 2}), &f); step.Action != plan.Write || step.Record.Generation != "" {
+		t.Errorf("a stop by another name of the generation ends with %+v", step)
+	}
+	f = suspended()
+	if step := plan.Next(wants(plan.Release, plan.Run{Generation: "g2", Session: session, Epoch: 2}), &f); step.Action != plan.DeleteSecrets || step.Generation != generation {
+		t.Errorf("a stop by another name of the generation deletes the Secrets of %+v", step)
+	}
+	f = cleared()
 	if step := plan.Next(wants(plan.Release, plan.Run{}), &f); step.Record != (runstate.Record{Readiness: runstate.Unavailable, MainProcess: "{}"}) {
 		t.Errorf("a stop leaves %+v", step.Record)
 	}

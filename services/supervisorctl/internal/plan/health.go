@@ -51,8 +51,13 @@ func (p *planner) harm() (reason verdict.Reason, why string) {
 	if fence, ok := p.facts.WorkloadFence.Value(); ok && (fence.UID != r.FenceUID || fence.Generation != r.FenceGeneration) {
 		return FenceAltered, "the policy that fences workloads was replaced or changed since the run was released behind it"
 	}
-	if s, ok := p.facts.Service.Value(); p.facts.Service.Absent() || ok && (s.Ownership != OfThisRun || s.Deleting) {
-		return Broke, "the boundary Service is gone, replaced, altered or being deleted: " + s.Detail
+	switch s, ok := p.facts.Service.Value(); {
+	case p.facts.Service.Absent():
+		return Broke, "the boundary Service is gone"
+	case ok && s.Deleting:
+		return Broke, "the boundary Service is being deleted"
+	case ok && s.Ownership != OfThisRun:
+		return Broke, "the boundary Service was replaced or altered: " + s.Detail
 	}
 	if why := lost("supervisor", p.facts.Supervisor, r.SupervisorUID); why != "" {
 		return Broke, why

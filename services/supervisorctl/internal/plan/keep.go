@@ -56,6 +56,8 @@ func (p *planner) keep() Step {
 		return p.keepReleased()
 	case p.box.Mode == sandboxapi.Running:
 		return p.keepRunning()
+	case r.Generation != "": // a stop of ours is in the record before the Sandbox is suspended
+		return p.stopFor(Broke, "somebody suspended the Sandbox while its run was up")
 	}
 	return p.stop()
 }

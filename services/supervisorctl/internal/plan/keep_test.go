@@ -55,7 +55,7 @@ func TestKeep(t *testing.T) {
 		{"running, supervisor ready again", from(base, record(func(r *runstate.Record) { r.Readiness = runstate.Unavailable })), does(plan.Write)},
 		{"running, not raised by us", from(base, record(func(r *runstate.Record) { *r = runstate.Record{} }), noFence), does(plan.Done)},
 		{"running, raised by a stock driver", from(base, record(func(r *runstate.Record) { r.Epoch, r.Session = 0, "" })), does(plan.Done)},
-		{"suspended by somebody", from(base, object(func(o *sandboxapi.Object) { o.Mode = sandboxapi.Suspended })), does(plan.Write)},
+		{"suspended by somebody", from(base, object(func(o *sandboxapi.Object) { o.Mode = sandboxapi.Suspended })), stopsFor("run_broke")},
 		{"at rest", atRest, does(plan.Done)},
 		{"at rest, fence changed", from(atRest, fence2), does(plan.Done)},
 		{"at rest, fence gone", from(atRest, noFence, noEgress, noService), does(plan.Done)},

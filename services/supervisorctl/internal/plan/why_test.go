@@ -56,8 +56,12 @@ func TestWhyARunIsNotReady(t *testing.T) {
 		"late, a long text": {from(completing, late, object(func(o *sandboxapi.Object) {
 			o.Conditions = []sandboxapi.Condition{{Type: sandboxapi.ConditionReady, Status: "False", Message: strings.Repeat("é", 2000), ObservedGeneration: 1}}
 		})), "run_not_ready", []string{"ééé"}},
-		"workload ended":   {from(released, workloadPod(func(p *plan.Pod) { p.Ended, p.Cause, p.Detail = true, verdict.PodCrashed, "code 3" })), "pod_crashed", []string{"code 3"}},
-		"supervisor ended": {from(released, supervisorPod(func(p *plan.Pod) { p.Ended, p.Cause, p.Detail = true, verdict.PodCrashed, "code 4" })), "pod_crashed", []string{"code 4"}},
+		"Service gone":          {from(base, noService), "run_broke", []string{"the boundary Service is gone"}},
+		"Service going":         {from(base, service(func(s *plan.Service) { s.Deleting = true })), "run_broke", []string{"the boundary Service is being deleted"}},
+		"Service altered":       {from(base, service(func(s *plan.Service) { s.Ownership, s.Detail = plan.OfAnotherRun, "its port is 1" })), "run_broke", []string{"the boundary Service was replaced or altered: its port is 1"}},
+		"suspended by somebody": {from(base, object(func(o *sandboxapi.Object) { o.Mode = sandboxapi.Suspended })), "run_broke", []string{"somebody suspended the Sandbox"}},
+		"workload ended":        {from(released, workloadPod(func(p *plan.Pod) { p.Ended, p.Cause, p.Detail = true, verdict.PodCrashed, "code 3" })), "pod_crashed", []string{"code 3"}},
+		"supervisor ended":      {from(released, supervisorPod(func(p *plan.Pod) { p.Ended, p.Cause, p.Detail = true, verdict.PodCrashed, "code 4" })), "pod_crashed", []string{"code 4"}},
 	} {
 		f := c.facts()
 		step := hold(t, wants(plan.Keep, plan.Run{}), &f)

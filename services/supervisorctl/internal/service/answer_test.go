@@ -84,6 +84,37 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestTheCausesOfRefusalsAreTold: who asked reads what the cluster refuses the run for, by its name and numbers, and nothing else of what the
+// cluster said; that is in the explanation.
+func TestTheCausesOfRefusalsAreTold(t *testing.T) {
+	const quota = "exceeded quota: one-pod, requested: pods=1, used: pods=1, limited: pods=1"
+	for name, c := range map[string]struct {
+		reason    verdict.Reason
+		say, want string
+	}{
+		"workload": {plan.WorkloadRefused, `the controller reports: pods "hush" is forbidden: ` + quota, "the cluster refuses the sandbox's pod: " + quota},
+		"companion": {
+			conduct.CompanionRefused, `create pods a/b: the cluster refuses it: pods "hush" is forbidden: ` + quota + "; what the run made is still being taken away",
+			"the cluster refuses a companion of the sandbox: " + quota,
+		},
+		"unknown words":  {plan.WorkloadRefused, "the controller reports: hush", "the cluster refuses the sandbox's pod"},
+		"another reason": {plan.Broke, quota, "the sandbox's run lost a part and cannot go on"},
+		"many words": {
+			plan.WorkloadRefused, "exceeded quota: " + strings.Repeat("q", 400) + ", requested: pods=1",
+			"the cluster refuses the sandbox's pod: exceeded quota: " + strings.Repeat("q", 187) + ", ...",
+		},
+	} {
+		s := newSite(t)
+		s.conductor.do = func(context.Context, conduct.Goal) (conduct.Outcome, error) {
+			return conduct.Outcome{Step: plan.Step{Reason: c.reason, Explanation: c.say}, Facts: standing()}, nil
+		}
+		_, _, err := calls["provision"](t.Context(), s, valid(t))
+		if d := refusal(t, err); status.Convert(err).Message() != c.want || d.Message() != c.want || d.Explanation != c.say {
+			t.Errorf("%s: told %q, want %q; explained with %q", name, status.Convert(err).Message(), c.want, d.Explanation)
+		}
+	}
+}
+
 func TestErrorsOfTheConductor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err    error

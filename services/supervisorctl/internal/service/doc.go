@@ -5,7 +5,8 @@
 //
 //   - A request is checked whole before anything is looked at, the credential bundle included; what is wrong is named by its field, and
 //     nothing of a credential is in any text.
-//   - A refusal carries a verdict. The bundle is wiped before the call returns, and the bytes of the request that it came in.
+//   - A refusal carries a verdict. Of what the cluster says in refusing an object, its text for the caller has only what package refused
+//     takes out of it. The bundle is wiped before the call returns, and the bytes of the request that it came in.
 //   - At most so many calls work at once as the settings allow, in all and for each namespace. The others wait for their turn, as long as
 //     their deadline lets them and leaves time for the work; in that time a start is not taken for abandoned by the loop of this process.
 //   - The answer is read from the cluster: a repeated call answers the same on any replica. The identity of a run is that which its

@@ -14,6 +14,7 @@ import (
 	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/refused"
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
@@ -263,11 +264,23 @@ func judged(goal plan.Goal, outcome conduct.Outcome, err error) verdict.Decision
 	case err != nil:
 		return verdict.Refuse(verdict.Unexplained, stepTurn, err.Error())
 	case outcome.Step.Action != plan.Done:
-		return verdict.Refuse(outcome.Step.Reason, goal.String(), outcome.Step.Explanation)
+		return told(verdict.Refuse(outcome.Step.Reason, goal.String(), outcome.Step.Explanation))
 	case raised && !complete(released(&outcome.Facts)):
 		return verdict.Refuse(verdict.Unexplained, goal.String(), "the run stands, and its record does not name both Pods")
 	}
 	return granted()
+}
+
+// told adds to what the caller is told of the cluster's refusal what of the cluster's words may go beyond the log: a quota's name and its
+// numbers, a level of Pod security, a limit. A gateway's user sees no more of a refusal than this text (contract 2.6).
+func told(d verdict.Decision) verdict.Decision {
+	if d.Reason != verdict.WorkloadRefused && d.Reason != verdict.CompanionRefused {
+		return d
+	}
+	if words := refused.Words(d.Explanation); words != "" {
+		return d.WithMessage(d.Message() + ": " + words)
+	}
+	return d
 }
 
 // guarded makes a defect in one call this call's refusal.
