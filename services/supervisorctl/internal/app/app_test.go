@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
 
@@ -41,12 +42,12 @@ func TestTheDaemonServesLifecycle(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for _, want := range []string{`"call":"release"`, `"request_id":"req-7"`, `"reason":"run_sandbox_absent"`} {
-		eventually(t, want+" is logged", func() bool { return strings.Contains(d.stderr.String(), want) })
+		commandtest.Eventually(t, want+" is logged", func() bool { return strings.Contains(d.Stderr.String(), want) })
 	}
-	if code := d.stop(); code != 0 {
-		t.Errorf("exit code %d:\n%s", code, d.stderr.String())
+	if code := d.Stop(); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, d.Stderr.String())
 	}
-	if log := d.stderr.String() + library.String(); strings.Contains(log, "a-secret-word") || strings.Contains(log, "a-token") {
+	if log := d.Stderr.String() + library.String(); strings.Contains(log, "a-secret-word") || strings.Contains(log, "a-token") {
 		t.Error("a credential is in the log")
 	}
 }

@@ -5,10 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,13 +25,13 @@ const own = "[portcullis.supervisorctl]\n"
 func TestFenceProbeSaysThatItCouldNotFindOut(t *testing.T) {
 	s := newSite(t)
 	settings := s.settings(own, own+"probe_image = \"registry.example/supervisorctl:1\"\n")
-	got := run(t.Context(), "fence", "probe", "--config", settings, "--json")
+	got := program.Run(t.Context(), "fence", "probe", "--config", settings, "--json")
 	var report struct{ Namespace, Fence, Reason, Step, Explanation string }
-	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil {
+	if err := json.Unmarshal([]byte(got.Stdout), &report); err != nil {
 		t.Fatalf("%v: %+v", err, got)
 	}
-	if got.code != 3 || report.Namespace != "sandboxes" || report.Fence != "unknown" || report.Reason != "probe_cluster_unreadable" ||
-		!strings.Contains(got.stderr, "could not be found out") {
+	if got.Code != 3 || report.Namespace != "sandboxes" || report.Fence != "unknown" || report.Reason != "probe_cluster_unreadable" ||
+		!strings.Contains(got.Stderr, "could not be found out") {
 		t.Errorf("%+v", got)
 	}
 	text, err := os.ReadFile(settings)
@@ -47,8 +44,8 @@ func TestFenceProbeSaysThatItCouldNotFindOut(t *testing.T) {
 		t.Fatalf("the settings are otherwise:\n%s", text)
 	}
 	settings = write(t, "gateway.toml", before+"[portcullis.kubernetes]"+after) // it runs where the daemon's certificates are not
-	got = run(t.Context(), "fence", "probe", "--config", settings, "--namespace", "elsewhere", "--target", "192.0.2.1:443")
-	if got.code != 3 || !strings.Contains(got.stdout, "namespace    elsewhere") || !strings.Contains(got.stdout, "probe_cluster_unreadable") {
+	got = program.Run(t.Context(), "fence", "probe", "--config", settings, "--namespace", "elsewhere", "--target", "192.0.2.1:443")
+	if got.Code != 3 || !strings.Contains(got.Stdout, "namespace    elsewhere") || !strings.Contains(got.Stdout, "probe_cluster_unreadable") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -71,21 +68,21 @@ func TestFenceProbeRefuses(t *testing.T) {
 		"no plan":      {[]string{"fence", "canary"}, "arg"},
 		"bad plan":     {[]string{"fence", "canary", "{}"}, "canary plan"},
 	} {
-		if got := run(t.Context(), c.args...); got.code != 1 || !strings.Contains(got.stderr, c.want) || got.stdout != "" {
+		if got := program.Run(t.Context(), c.args...); got.Code != 1 || !strings.Contains(got.Stderr, c.want) || got.Stdout != "" {
 			t.Errorf("%s: %+v, want %q", name, got, c.want)
 		}
 	}
 	if sent := s.requests(); len(sent) > 0 {
 		t.Errorf("asked for %v", sent)
 	}
-	help := run(t.Context(), "fence", "probe", "--help")
+	help := program.Run(t.Context(), "fence", "probe", "--help")
 	for _, want := range []string{"\n  0  the fence is enforced", "\n  2  it is not enforced", "\n  3  it could not be found out", "\n  1  nothing was probed"} {
-		if !strings.Contains(help.stdout, want) {
+		if !strings.Contains(help.Stdout, want) {
 			t.Errorf("%q is not in the help", want)
 		}
 	}
-	if all := run(t.Context(), "fence", "--help"); strings.Contains(all.stdout, "canary PLAN") || !strings.Contains(all.stdout, "probe ") {
-		t.Errorf("%s", all.stdout)
+	if all := program.Run(t.Context(), "fence", "--help"); strings.Contains(all.Stdout, "canary PLAN") || !strings.Contains(all.Stdout, "probe ") {
+		t.Errorf("%s", all.Stdout)
 	}
 }
 
@@ -110,7 +107,7 @@ func TestCanaryLeavesItsReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := write(t, "termination-log", strings.Repeat("x", 5000))
-	if got := run(t.Context(), "fence", "canary", text, "--report-file", file); got.code != 0 || got.stdout != "" {
+	if got := program.Run(t.Context(), "fence", "canary", text, "--report-file", file); got.Code != 0 || got.Stdout != "" {
 		t.Fatalf("%+v", got)
 	}
 	left, err := os.ReadFile(file)
@@ -121,7 +118,7 @@ func TestCanaryLeavesItsReport(t *testing.T) {
 	if err != nil || report.Entered || report.End == canary.EndBroken || report.End == canary.EndDone {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if got := run(t.Context(), "fence", "canary", text, "--report-file", filepath.Dir(file)); got.code != 1 || !strings.Contains(got.stderr, "write the canary's report") {
+	if got := program.Run(t.Context(), "fence", "canary", text, "--report-file", filepath.Dir(file)); got.Code != 1 || !strings.Contains(got.Stderr, "write the canary's report") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -156,27 +153,13 @@ func TestStartUpProbe(t *testing.T) {
 	for when, code := range map[string]codes.Code{"report": codes.NotFound, "require": codes.Unavailable} {
 		s := newSite(t)
 		d := s.start(s.settings(own, own+"probe_image = \"registry.example/supervisorctl:1\"\nfence_probe = \""+when+"\"\n"))
-		if reason := d.logged("probed the fence", "reason"); reason != "probe_cluster_unreadable" {
+		if reason := d.Logged("probed the fence", "reason"); reason != "probe_cluster_unreadable" {
 			t.Errorf("%s", reason)
 		}
-		get := func(path string) string {
-			t.Helper()
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://%s%s", d.logged("admin listener serves", "address"), path), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = resp.Body.Close() }()
-			body, _ := io.ReadAll(resp.Body)
-			return string(body)
-		}
-		if ready := get("/readyz"); strings.Contains(ready, "fence") {
+		if _, ready := d.Get("/readyz"); strings.Contains(ready, "fence") {
 			t.Errorf("%s", ready)
 		}
-		metrics := get("/metrics")
+		_, metrics := d.Get("/metrics")
 		if !strings.Contains(metrics, `portcullis_supervisorctl_fence_probes_total{namespace="sandboxes",outcome="unknown"} 1`) || strings.Contains(metrics, "portcullis_supervisorctl_fence_enforced{") {
 			t.Errorf("%s", metrics)
 		}
@@ -191,7 +174,7 @@ func TestStartUpProbe(t *testing.T) {
 		if _, err := c.Release(t.Context(), &supervisorv1.ReleaseRequest{Sandbox: ref(), Run: &supervisorv1.Run{}}); status.Code(err) != codes.NotFound {
 			t.Errorf("%s: %v", when, err)
 		}
-		if code := d.stop(); code != 0 {
+		if code := d.Stop(); code != 0 {
 			t.Errorf("exit code %d", code)
 		}
 	}

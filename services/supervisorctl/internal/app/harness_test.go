@@ -1,20 +1,15 @@
 package app_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-logr/zerologr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,13 +21,13 @@ import (
 
 	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/app"
-	"github.com/portcullis-mesh/portcullis/shared/command"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc/meshtest"
 )
 
 // library is what gRPC and the cluster's client log. Their loggers are the whole process's, so they are set once.
-var library transcript
+var library commandtest.Transcript
 
 func TestMain(m *testing.M) {
 	log := zerolog.New(&library).Level(zerolog.TraceLevel)
@@ -41,61 +36,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience ends a wait for something that will never happen.
-const patience = 60 * time.Second
-
-// transcript is a buffer that may be written to while the test reads it.
-type transcript struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (w *transcript) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.Write(p)
-}
-
-func (w *transcript) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String()
-}
-
-// result is what one run of the program left behind.
-type result struct {
-	code           int
-	stdout, stderr string
-}
-
-func run(ctx context.Context, args ...string) result {
-	var stdout, stderr transcript
-	code := runInto(ctx, &stdout, &stderr, args...)
-	return result{code, stdout.String(), stderr.String()}
-}
-
-func runInto(ctx context.Context, stdout, stderr *transcript, args ...string) int {
-	return command.Main(ctx, app.Daemon(), command.Environment{
-		Args: args, LookupEnv: func(string) (string, bool) { return "", false }, Stdout: stdout, Stderr: stderr, Exit: func(int) {},
-	})
-}
+var program = commandtest.Of(app.Daemon)
 
 func write(t *testing.T, name, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
+	return commandtest.WriteFile(t, t.TempDir(), name, text)
 }
 
 // site is an API server that has nothing, and the certificates of a mesh.
@@ -200,43 +145,13 @@ kubeconfig = %q
 	return write(s.t, "gateway.toml", strings.NewReplacer(replace...).Replace(text))
 }
 
-// daemon is a running supervisorctl.
-type daemon struct {
-	t              *testing.T
-	stdout, stderr transcript
-	stop           func() int
-}
-
-func (s *site) start(settings string) *daemon {
+func (s *site) start(settings string) *commandtest.Process {
 	s.t.Helper()
-	d := &daemon{t: s.t}
-	ctx, cancel := context.WithCancel(context.Background())
-	code := make(chan int, 1)
-	go func() { code <- runInto(ctx, &d.stdout, &d.stderr, "--config", settings) }()
-	d.stop = sync.OnceValue(func() int { cancel(); return <-code })
-	s.t.Cleanup(func() { d.stop() })
-	return d
-}
-
-// logged waits for a line with a message, and returns the text of one of its keys.
-func (d *daemon) logged(message, key string) string {
-	d.t.Helper()
-	var found string
-	eventually(d.t, "a line says "+message, func() bool {
-		for line := range strings.Lines(d.stderr.String()) {
-			var fields map[string]any
-			if json.Unmarshal([]byte(line), &fields) == nil && fields["message"] == message {
-				found, _ = fields[key].(string)
-				return true
-			}
-		}
-		return false
-	})
-	return found
+	return program.Start(s.t, "--config", settings)
 }
 
 // client is the connection of a daemon of the mesh.
-func (s *site) client(d *daemon, as string) supervisorv1.SupervisorServiceClient {
+func (s *site) client(d *commandtest.Process, as string) supervisorv1.SupervisorServiceClient {
 	s.t.Helper()
 	files := meshtest.NewFiles(s.t, s.ca, as)
 	cfg := meshrpc.DefaultConfig()
@@ -245,7 +160,7 @@ func (s *site) client(d *daemon, as string) supervisorv1.SupervisorServiceClient
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	conn, err := mesh.NewClient(meshrpc.Target{Daemon: app.Name, Address: d.logged("serving the mesh", "address")})
+	conn, err := mesh.NewClient(meshrpc.Target{Daemon: app.Name, Address: d.Logged("serving the mesh", "address")})
 	if err != nil {
 		s.t.Fatal(err)
 	}

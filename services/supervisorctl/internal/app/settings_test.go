@@ -30,14 +30,14 @@ func TestSettings(t *testing.T) {
 		"unknown key":               {[]string{own, own + "stage_client_kei = true\n"}, "stage_client_key"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := run(t.Context(), "config", "check", "--config", s.settings(tc.replace...))
+			got := program.Run(t.Context(), "config", "check", "--config", s.settings(tc.replace...))
 			if tc.want == "" {
-				if got.code != 0 || !strings.Contains(got.stdout, "\nmax_concurrent = ") || !strings.Contains(got.stdout, "\ntelemetry_enabled = ") {
+				if got.Code != 0 || !strings.Contains(got.Stdout, "\nmax_concurrent = ") || !strings.Contains(got.Stdout, "\ntelemetry_enabled = ") {
 					t.Errorf("%+v", got)
 				}
 				return
 			}
-			if got.code == 0 || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, tc.want) {
+			if got.Code == 0 || strings.Count(got.Stderr, "\n") != 1 || !strings.Contains(got.Stderr, tc.want) {
 				t.Errorf("got %+v, want one line with %q", got, tc.want)
 			}
 		})
@@ -46,15 +46,15 @@ func TestSettings(t *testing.T) {
 
 // TestDefaults are those that the documentation of the settings states.
 func TestDefaults(t *testing.T) {
-	got := run(t.Context(), "config", "check", "--config", newSite(t).settings())
+	got := program.Run(t.Context(), "config", "check", "--config", newSite(t).settings())
 	for _, want := range []string{
 		"call_timeout = '4m0s'", "request_timeout = '15s'", "max_concurrent = 64", "max_concurrent_per_namespace = 16",
 		"telemetry_enabled = true", "stage_client_key = false", "qps = 400", "burst = 800",
 		"probe_image = ''", "probe_image_pull_policy = ''", "fence_probe = 'off'", "fence_probe_namespaces = []", "fence_probe_targets = ['kubernetes']",
 		"fence_probe_interval = '0s'", "fence_probe_settle = '30s'", "fence_probe_timeout = '3m0s'",
 	} {
-		if !strings.Contains(got.stdout, "\n"+want) {
-			t.Errorf("%q is not in\n%s", want, got.stdout)
+		if !strings.Contains(got.Stdout, "\n"+want) {
+			t.Errorf("%q is not in\n%s", want, got.Stdout)
 		}
 	}
 }
@@ -73,8 +73,8 @@ func TestWhatNoCompanionCanBeMadeWithEndsTheStart(t *testing.T) {
 		"authority is gone": {[]string{"ca_file = ", "ca_file = \"/nonexistent/ca\" #"}, "/nonexistent/ca"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := run(t.Context(), "--config", s.settings(tc.replace...))
-			if got.code == 0 || !strings.Contains(got.stderr, tc.want) {
+			got := program.Run(t.Context(), "--config", s.settings(tc.replace...))
+			if got.Code == 0 || !strings.Contains(got.Stderr, tc.want) {
 				t.Errorf("%+v", got)
 			}
 		})
