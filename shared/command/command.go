@@ -38,7 +38,8 @@ type Daemon[S Settings] struct {
 	// demands, and rules over several tables. It does no I/O, since config check runs it too. Nil adds no rule.
 	Validate func(cfg *driverconf.Config, own S, report driverconf.Report)
 	// Wire makes the daemon's parts and adds them to the parts' group and checks, in start order. It
-	// starts nothing. What it opens itself (a listener) it must close if it returns an error.
+	// starts nothing, and may be called again with fresh Parts after it returned an error. What it opens itself (a listener) it must
+	// close then, or give to Parts.Opened.
 	Wire func(ctx context.Context, p *Parts[S]) error
 	// Commands returns subcommands of the daemon's own, for people. Nil adds none. Their errors are printed like
 	// those of the others; load reads the settings when a command needs them.

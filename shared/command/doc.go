@@ -19,5 +19,8 @@
 // not 0. Run prepares the log, the metrics, the checks, the admin listener and tracing, lets the daemon
 // add its own parts, and only then runs the group.
 //
+// With wait_at_start the parts that cannot be made are tried again, in between with all of what was begun undone: the process is alive
+// and not ready, and says why. Settings that do not validate, and an address that is taken, end it in any case.
+//
 // Callers: cmd/<daemon>/main.go of the four daemons, through their internal/app.
 package command

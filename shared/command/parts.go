@@ -3,7 +3,8 @@ package command
 import (
 	"context"
 	"errors"
-	"net"
+	"io"
+	"slices"
 
 	"github.com/go-logr/zerologr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,38 +38,25 @@ type Parts[S Settings] struct {
 	// LookupEnv reads the process's environment: what the orchestrator says about the Pod, no settings.
 	LookupEnv func(string) (string, bool)
 
-	name string
+	name   string
+	opened []io.Closer
 }
 
-func (d Daemon[S]) run(ctx context.Context, cfg *driverconf.Config, own S, tracing telemetry.Config, env Environment) error {
-	ctx, release := daemon.SignalContext(ctx, env.Exit)
-	defer release()
-	process := own.Process()
-	listener, err := daemon.Listen(ctx, process.HTTPAddress)
-	if err != nil {
-		return err
+// Opened notes what Wire has opened before it knows that nothing else fails: it is closed if the start fails, in the opposite order. A
+// part that runs closes what is its own.
+func (p *Parts[S]) Opened(c io.Closer) { p.opened = append(p.opened, c) }
+
+// abandon closes what a start has opened that failed.
+func (p *Parts[S]) abandon() (err error) {
+	for _, c := range slices.Backward(p.opened) {
+		err = errors.Join(err, c.Close())
 	}
-	p, err := d.prepare(cfg, own, tracing, listener, env)
-	if err == nil {
-		err = d.Wire(ctx, p)
-	}
-	if err != nil && ctx.Err() != nil {
-		return listener.Close() // asked to stop while it started: that is why, and no failure
-	}
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	build := telemetry.ReadBuild()
-	starting := p.Log.Info().Str(telemetry.KeyVersion, build.Version).Str(telemetry.KeyCommit, build.Commit).
-		Str(telemetry.KeyAddress, listener.Addr().String())
-	if name := cfg.Standalone.GatewayName; name != "" {
-		starting = starting.Str(keyGatewayName, name)
-	}
-	starting.Msg("starting")
-	return p.Group.Run(ctx)
+	return err
 }
 
-func (d Daemon[S]) prepare(cfg *driverconf.Config, own S, tracing telemetry.Config, admin net.Listener, env Environment) (*Parts[S], error) {
+// prepare makes what every daemon has, for one try to wire the rest. The admin listener is given to the group's task when it is known
+// that the rest can be made.
+func (d Daemon[S]) prepare(cfg *driverconf.Config, own S, tracing telemetry.Config, admin func(context.Context) error, env Environment) (*Parts[S], error) {
 	build := telemetry.ReadBuild()
 	level, err := telemetry.ParseLevel(string(cfg.Portcullis.LogLevel))
 	if err != nil {
@@ -96,14 +84,10 @@ func (d Daemon[S]) prepare(cfg *driverconf.Config, own S, tracing telemetry.Conf
 		return nil, err
 	}
 	process := own.Process()
-	server, err := daemon.NewAdmin(process, admin, p.Checks, p.Registry, telemetry.Component(p.Log, "admin"))
-	if err != nil {
-		return nil, err
-	}
 	if p.Group, err = daemon.NewGroup(process.ShutdownGrace.Std(), p.Checks, telemetry.Component(p.Log, "group")); err != nil {
 		return nil, err
 	}
-	p.Group.Add("admin", server.Run)
+	p.Group.Add("admin", admin)
 	p.Group.Add("tracing", p.Tracing.Run)
 	p.Group.Add("checks", p.Checks.Run)
 	return p, nil

@@ -31,6 +31,12 @@ type Config struct {
 	// ShutdownGrace is how long a stop may take before it is forced, 1s to 10m. The
 	// orchestrator must wait at least 3 seconds longer before it kills.
 	ShutdownGrace driverconf.Duration `toml:"shutdown_grace"`
+	// WaitAtStart is for an orchestrator that starts a process again and again: a
+	// daemon whose files are missing or wrong stays, not ready and with the reason in
+	// /readyz and the log, and tries until its parts can be made. Without it the
+	// process ends, which is what a person at a terminal wants. Settings that do not
+	// validate end it in either case.
+	WaitAtStart bool `toml:"wait_at_start"`
 }
 
 // DefaultConfig listens on 127.0.0.1:9464, the port that Prometheus exporters of

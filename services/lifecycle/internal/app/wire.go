@@ -117,6 +117,7 @@ func dial(p *command.Parts[*Settings], mesh *meshrpc.Mesh, to meshrpc.Target) (*
 	if err != nil {
 		return nil, err
 	}
+	p.Opened(conn)
 	p.Group.Add("connection to "+to.Daemon, func(ctx context.Context) error {
 		<-ctx.Done()
 		return conn.Close()
@@ -242,6 +243,7 @@ func serveRelays(ctx context.Context, p *command.Parts[*Settings], mesh *meshrpc
 	if err != nil {
 		return err
 	}
+	p.Opened(listener)
 	log.Info().Str(telemetry.KeyAddress, listener.Addr().String()).Msg("serving relays")
 	p.Group.Add("relays", func(ctx context.Context) error {
 		return daemon.ServeGRPC(ctx, server, listener, p.Drain(), log)
