@@ -2,9 +2,7 @@ package meshrpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
@@ -20,8 +18,13 @@ import (
 type Target struct {
 	// Daemon is the name that the server's certificate must carry.
 	Daemon string
-	// Address is host:port. A host name with several addresses is balanced over.
+	// Address is host:port. The addresses of a host name are replicas of one server, and so
+	// are several host:port with commas between, of which each is one replica.
 	Address string
+	// Sticky sends all calls to one replica for as long as it can be reached, and then to
+	// another: for servers whose later answers must not be older than their earlier ones.
+	// Each client has its own. Without it calls take turns over all replicas.
+	Sticky bool
 	// Idempotent lists the full methods, "/package.Service/Method", that may be sent
 	// again when it is not known whether the first attempt took effect. All others are
 	// sent once.
@@ -62,7 +65,8 @@ func (m *Mesh) newClient(to Target, extra []grpc.DialOption) (*grpc.ClientConn, 
 		grpc.WithUserAgent("portcullis-"+m.deps.Daemon),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
-		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`),
+		grpc.WithDefaultServiceConfig(to.balancing()),
+		grpc.WithResolvers(list{}),
 		grpc.WithDisableRetry(),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithDefaultCallOptions(
@@ -80,11 +84,9 @@ func (m *Mesh) newClient(to Target, extra []grpc.DialOption) (*grpc.ClientConn, 
 		grpc.WithChainStreamInterceptor(failFast),
 	)
 	if m.certs == nil {
-		// The name is resolved and judged at every connection, by us and not by grpc.
 		options = append(options, grpc.WithContextDialer(m.dialLoopback))
-		return grpc.NewClient("passthrough:///"+to.Address, options...)
 	}
-	return grpc.NewClient("dns:///"+to.Address, options...)
+	return grpc.NewClient(to.target(m.certs == nil), options...)
 }
 
 func (m *Mesh) clientCredentials(daemon string) (credentials.TransportCredentials, error) {
@@ -116,9 +118,8 @@ func (t Target) validate() error {
 	if err := checkDaemonName(t.Daemon); err != nil {
 		return err
 	}
-	host, port, err := net.SplitHostPort(t.Address)
-	if err != nil || host == "" || port == "" || strings.ContainsAny(t.Address, "/?#%@ \t\r\n") {
-		return errors.New("the address is not host:port")
+	if err := CheckAddress(t.Address); err != nil {
+		return err
 	}
 	for _, method := range t.Idempotent {
 		if !strings.HasPrefix(method, "/") || !wellFormedKey(method) {

@@ -99,6 +99,11 @@ func TestNewClientRefuses(t *testing.T) {
 		"a scheme":            {func(to *Target) { to.Address = "unix:///run/x.sock" }, "not host:port"},
 		"a resolver":          {func(to *Target) { to.Address = "dns://192.0.2.1/tokenauth:8443" }, "not host:port"},
 		"two lines":           {func(to *Target) { to.Address = "tokenauth:8443\n" }, "not host:port"},
+		"several":             {func(to *Target) { to.Address = "127.0.0.1:1,[::1]:2" }, ""},
+		"one that is none":    {func(to *Target) { to.Address = "127.0.0.1:1,here" }, "not host:port"},
+		"a comma at the end":  {func(to *Target) { to.Address = "127.0.0.1:1," }, "not host:port"},
+		"one twice":           {func(to *Target) { to.Address = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:1" }, "the same host:port twice"},
+		"too many":            {func(to *Target) { to.Address = "h:1" + strings.Repeat(",h:1", maxAddresses) }, "at most 16"},
 		"a service as method": {func(to *Target) { to.Idempotent = []string{testService} }, "is not /package.Service/Method"},
 		"a short method":      {func(to *Target) { to.Idempotent = []string{"/x"} }, "is not /package.Service/Method"},
 	}

@@ -55,7 +55,7 @@ func cut(ctx context.Context, whole time.Duration, part int, call func(context.C
 }
 
 // cutsCreates judges each point by itself: a driver may leak at one alone. The answer of one call may cross its cancellation, and then the
-// sandbox is there by right; that is a rare chance, so a point counts as one that leaks when every try at it does.
+// sandbox is there by right. So a point counts as one that leaks when every try at it does.
 func cutsCreates(ctx context.Context, p *probe) error {
 	began := time.Now()
 	if _, err := p.create(ctx); err != nil {
@@ -70,8 +70,9 @@ func cutsCreates(ctx context.Context, p *probe) error {
 	})
 }
 
-// tries are made at each point: that many may be quicker than their time, or cross their cancellation.
-const tries = 3
+// tries are made at each point: that many may be quicker than their time, or cross their cancellation, which on a busy machine is no rare
+// chance. patiences is what part of the patience what one left has for going.
+const tries, patiences = 6, 3
 
 // abandoned creates and goes away, again when it was too late for that or something is left.
 func (p *probe) abandoned(ctx context.Context, took time.Duration, part int) error {
@@ -89,7 +90,7 @@ func (p *probe) abandoned(ctx context.Context, took time.Duration, part int) err
 			took /= 2
 			continue
 		}
-		if left = p.goneWithin(ctx, p.patience/tries, wish.GetId()); left == nil {
+		if left = p.goneWithin(ctx, p.patience/patiences, wish.GetId()); left == nil {
 			return nil
 		}
 	}

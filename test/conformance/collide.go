@@ -56,7 +56,7 @@ func (p *probe) beside(ctx context.Context, b *box, change func(*computev1.Drive
 }
 
 func namedAsCompanion(ctx context.Context, p *probe) error {
-	b, err := p.up(ctx)
+	b, err := p.neighbour(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func composedAlike(ctx context.Context, p *probe) error {
 }
 
 func spelledOtherwise(ctx context.Context, p *probe) error {
-	b, err := p.up(ctx)
+	b, err := p.neighbour(ctx)
 	if err != nil {
 		return err
 	}

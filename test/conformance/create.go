@@ -129,7 +129,7 @@ func namesRuns(ctx context.Context, p *probe) error {
 }
 
 func createsOnce(ctx context.Context, p *probe) error {
-	b, err := p.up(ctx)
+	b, err := p.neighbour(ctx)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (p *probe) unharmed(ctx context.Context, b *box) error {
 }
 
 func namesake(ctx context.Context, p *probe) error {
-	b, err := p.up(ctx)
+	b, err := p.neighbour(ctx)
 	if err != nil {
 		return err
 	}

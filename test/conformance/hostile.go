@@ -70,15 +70,16 @@ func (h hostile) allowed() []codes.Code {
 	return append([]codes.Code{codes.InvalidArgument}, h.codes...)
 }
 
-// request is the hostile one; its id may be anything.
-func (h hostile) request(p *probe) (*computev1.DriverSandbox, error) {
-	wish, err := p.wish()
+// request is the hostile one; its id may be anything. forget is for when nothing came of it.
+func (h hostile) request(p *probe) (wish *computev1.DriverSandbox, forget func(), err error) {
+	wish, err = p.wish()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	id := wish.GetId()
 	wish.Spec.Template = &computev1.DriverSandboxTemplate{}
 	h.change(wish)
-	return wish, nil
+	return wish, func() { p.forget(id) }, nil
 }
 
 // ask sends it in both calls.
@@ -94,7 +95,7 @@ func (h hostile) ask(ctx context.Context, p *probe, wish *computev1.DriverSandbo
 }
 
 func (h hostile) refused(ctx context.Context, p *probe) error {
-	wish, err := h.request(p)
+	wish, forget, err := h.request(p)
 	if err != nil {
 		return err
 	}
@@ -103,9 +104,13 @@ func (h hostile) refused(ctx context.Context, p *probe) error {
 	if created == nil {
 		_, err = p.delete(ctx, id)
 	}
-	return errors.Join(
+	err = errors.Join(
 		expect("ValidateSandboxCreate", validated, h.allowed()...), expect("CreateSandbox", created, h.allowed()...), err, p.unmade(ctx, wish),
 	)
+	if err == nil {
+		forget()
+	}
+	return err
 }
 
 // unmade is nil when no sandbox came of the request.
@@ -126,13 +131,15 @@ func (p *probe) unmade(ctx context.Context, wish *computev1.DriverSandbox) error
 }
 
 func (h hostile) named(ctx context.Context, p *probe) error {
-	wish, err := h.request(p)
+	wish, forget, err := h.request(p)
 	if err != nil {
 		return err
 	}
 	validated, created := h.ask(ctx, p, wish)
 	if created == nil {
 		_, err = p.delete(ctx, wish.GetId())
+	} else { // what it left all the same is for the other check of the two to find, and for Reset
+		forget()
 	}
 	return errors.Join(err, saysWhere("ValidateSandboxCreate", validated, h.path), saysWhere("CreateSandbox", created, h.path))
 }

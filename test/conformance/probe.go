@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,6 +64,13 @@ func (p *probe) noted(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ids = append(p.ids, id)
+}
+
+// forget is the opposite of noted, for what was refused: a delete of what is not there asks a driver, and its platform, for a lot.
+func (p *probe) forget(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ids = slices.DeleteFunc(p.ids, func(one string) bool { return one == id })
 }
 
 // eventually tries until there is no error, or the patience or ctx ends.

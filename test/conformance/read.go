@@ -82,7 +82,7 @@ func same(b *box, got *computev1.DriverSandbox) error {
 }
 
 func getsPresent(ctx context.Context, p *probe) error {
-	b, err := p.up(ctx)
+	b, err := p.oneUp(ctx)
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,15 @@ func (p *probe) oneUp(ctx context.Context) (*box, error) {
 	return c.alive.get(func() (*box, error) { return c.p.up(ctx) })
 }
 
+// neighbour is oneUp for a check that works in the same workspace as it, and does what must not harm it.
+func (p *probe) neighbour(ctx context.Context) (*box, error) {
+	b, err := p.oneUp(ctx)
+	if err == nil {
+		p.workspace = b.wish.GetWorkspace()
+	}
+	return b, err
+}
+
 // oneDeleted is a sandbox that was, so that all that is known of it is right but that it is not there any more.
 func (p *probe) oneDeleted(ctx context.Context) (*box, error) {
 	c := standingOf(ctx, p)

@@ -180,7 +180,7 @@ func startsStranger(ctx context.Context, p *probe) error {
 	if err != nil {
 		return err
 	}
-	other, err := p.create(ctx)
+	other, err := p.oneUp(ctx)
 	if err != nil {
 		return err
 	}

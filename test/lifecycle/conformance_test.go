@@ -5,6 +5,7 @@ package lifecycle_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
@@ -25,14 +27,49 @@ import (
 	"github.com/portcullis-mesh/portcullis/test/mesh"
 )
 
-// TestConformance: the whole mesh keeps the contract, call by call. It is in operator mode, in which the driver can be asked for most.
+// TestConformance: the whole mesh keeps the contract, call by call, in each mode and through a relay. Operator mode is asked for most: it has
+// what may not be used, and a driver that takes driver_config.
 func TestConformance(t *testing.T) {
-	t.Parallel()
-	s := standIns(t).Raise(t, "operator", nil, withConfig)
-	target := &operated{underTest: under(t, s, s.Workspace("one"), s.Workspace("two")), forbidden: s.GatewayID + "-closed"}
+	with := standIns(t)
+	for name, c := range map[string]struct {
+		mode   string
+		way    string // the process whose socket the suite is given
+		how    []func(*mesh.Options)
+		target func(*testing.T, *lifecycle.Site, *underTest) conformance.Target
+		// notMade begin the ids of checks that cannot be made in this mode, or with these settings.
+		notMade []string
+	}{
+		"operator": {mode: "operator", way: mesh.Lifecycle, how: []func(*mesh.Options){withConfig}, target: withForbidden, notMade: takesConfig},
+		"relay":    {mode: "operator", way: mesh.Relay, how: []func(*mesh.Options){withConfig, relayed}, target: withForbidden, notMade: takesConfig},
+		"shared":   {mode: "shared", way: mesh.Lifecycle, target: asItIs, notMade: slices.Concat(forbidsNothing, refusesConfig)},
+		"managed":  {mode: "managed", way: mesh.Lifecycle, how: []func(*mesh.Options){sshIngress}, target: asItIs, notMade: slices.Concat(forbidsNothing, refusesConfig)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := with.Raise(t, c.mode, nil, c.how...)
+			if c.way == mesh.Relay {
+				must(t, s.Mesh.Run(s.Context(), mesh.Relay))
+			}
+			u := under(t, s, c.way, s.Workspace("one"), s.Workspace("two"))
+			u.usable(s)
+			without(t, conformance.Run(t, c.target(t, s, u)), c.notMade...)
+		})
+	}
+}
+
+// What a driver with such settings cannot be asked. The credential that is no sandbox's is another check where one is authenticated.
+var (
+	takesConfig    = []string{"authenticate.absent", "hostile.config-disabled", "field.config-disabled"}
+	refusesConfig  = []string{"authenticate.absent", "hostile.config-", "field.config-"}
+	forbidsNothing = []string{"create.forbidden", "workspace.forbidden"}
+)
+
+func asItIs(_ *testing.T, _ *lifecycle.Site, u *underTest) conformance.Target { return u }
+
+func withForbidden(_ *testing.T, s *lifecycle.Site, u *underTest) conformance.Target {
+	target := &operated{underTest: u, forbidden: s.GatewayID + "-closed"}
 	s.Namespace(target.forbidden, nil)
-	target.usable(s)
-	without(t, conformance.Run(t, target), "authenticate.absent", "hostile.config-disabled", "field.config-disabled")
+	return target
 }
 
 // without fails the test when a check was not made that does not begin with one of these.
@@ -58,10 +95,10 @@ type underTest struct {
 	next       atomic.Int64
 }
 
-func under(t *testing.T, s *lifecycle.Site, workspaces ...string) *underTest {
+func under(t *testing.T, s *lifecycle.Site, way string, workspaces ...string) *underTest {
 	t.Helper()
 	// As a gateway does: a driver that was killed is found again soon after it is back.
-	conn, err := udsock.NewClient(s.Mesh.Socket(), grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(64<<20)), grpc.WithConnectParams(grpc.ConnectParams{
+	conn, err := udsock.NewClient(s.Mesh.SocketOf(way), grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(64<<20)), grpc.WithConnectParams(grpc.ConnectParams{
 		MinConnectTimeout: time.Second, Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, MaxDelay: 500 * time.Millisecond, Jitter: 0.2},
 	}))
 	if err != nil {
@@ -113,24 +150,22 @@ func (u *underTest) Reset(ctx context.Context) error {
 	return nil
 }
 
-func (u *underTest) namespace(workspace string) string {
-	if u.site.Mode == "operator" {
-		return workspace
-	}
-	return u.site.Shared
-}
-
 func (u *underTest) Objects(ctx context.Context, workspace, id string) ([]string, error) {
 	kinds, fit := kinds, func(o *metav1.ObjectMeta) bool { return bears(o, id) }
 	if id == "" {
 		kinds, fit = kinds[:1], func(o *metav1.ObjectMeta) bool { return o.Labels["openshell.ai/sandbox-workspace"] == workspace }
 	}
-	all, err := objects(ctx, u.site, u.namespace(workspace), kinds, fit)
-	var found []string
-	for _, o := range all {
-		found = append(found, o.kind.Resource+"/"+o.Name)
+	for _, kind := range kinds { // one thing that is there says enough, and it is asked for again and again
+		all, err := objects(ctx, u.site, u.site.NamespaceOf(workspace), []schema.GroupVersionResource{kind}, fit)
+		if err != nil || len(all) > 0 {
+			var found []string
+			for _, o := range all {
+				found = append(found, o.kind.Resource+"/"+o.Name)
+			}
+			return found, err
+		}
 	}
-	return found, err
+	return nil, nil
 }
 
 // bears reports whether an object is of the sandbox with the id. What is too short for an id of a sandbox is no part of a name.
@@ -150,7 +185,7 @@ func bears(object *metav1.ObjectMeta, id string) bool {
 }
 
 func (u *underTest) Runs(ctx context.Context, workspace, id string) (bool, error) {
-	pods, err := u.site.Cluster.Client().CoreV1().Pods(u.namespace(workspace)).List(ctx, metav1.ListOptions{LabelSelector: "openshell.ai/boundary-pair=" + id})
+	pods, err := u.site.Cluster.Client().CoreV1().Pods(u.site.NamespaceOf(workspace)).List(ctx, metav1.ListOptions{LabelSelector: "openshell.ai/boundary-pair=" + id})
 	return err != nil || len(pods.Items) > 0, err
 }
 
@@ -160,7 +195,7 @@ func (u *underTest) Disturb(ctx context.Context) error {
 }
 
 func (u *underTest) Touch(ctx context.Context, workspace, id string) error {
-	at := u.site.Cluster.Dynamic().Resource(boxes).Namespace(u.namespace(workspace))
+	at := u.site.Cluster.Dynamic().Resource(boxes).Namespace(u.site.NamespaceOf(workspace))
 	list, err := at.List(ctx, metav1.ListOptions{LabelSelector: "openshell.ai/sandbox-id=" + id})
 	if err == nil && len(list.Items) != 1 {
 		err = fmt.Errorf("sandbox %s has %d objects", id, len(list.Items))
@@ -175,7 +210,7 @@ func (u *underTest) Touch(ctx context.Context, workspace, id string) error {
 
 func (u *underTest) Credential(ctx context.Context, workspace, id string) (secret.Value, error) {
 	core := u.site.Cluster.Client().CoreV1()
-	supervisor, err := core.Pods(u.namespace(workspace)).Get(ctx, "os-supervisor-"+id, metav1.GetOptions{})
+	supervisor, err := core.Pods(u.site.NamespaceOf(workspace)).Get(ctx, "os-supervisor-"+id, metav1.GetOptions{})
 	if err != nil {
 		return secret.Value{}, err
 	}

@@ -51,6 +51,7 @@ func TestCrash(t *testing.T) {
 					a.harm = harm
 					if err := a.dieAt(ctx, n+1, n+1 == len(g.sequence)); err != nil {
 						t.Errorf("killed at request %d, %s, which was %s: %v", n+1, g.sequence[n], harm, err)
+						continue
 					}
 					reaped = append(reaped, a)
 				}
@@ -83,6 +84,13 @@ func (a *attempt) dieAt(ctx context.Context, n int, last bool) error {
 	a.Mesh.Kill(mesh.Lifecycle)
 	if err := <-answered; err == nil {
 		return errors.New("the call was granted by a process that was dead")
+	}
+	if a.harm == lifecycle.Kept { // the gate may learn later than we that its sender is dead, and would pass it on until then
+		select {
+		case <-trap.Left():
+		case <-ctx.Done():
+			return errors.New("the gate does not learn that the sender of what it keeps is dead")
+		}
 	}
 	trap.Release()
 	if err := a.Mesh.Run(ctx, mesh.Lifecycle); err != nil {

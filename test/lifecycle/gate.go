@@ -50,12 +50,16 @@ type Trap struct {
 	seen    int
 	at      Request
 	reached chan struct{}
+	left    chan struct{}
 	release chan struct{}
 	free    sync.Once
 }
 
 // Reached is closed when the first request is in the trap; with Done, the API server has done it.
 func (t *Trap) Reached() <-chan struct{} { return t.reached }
+
+// Left is closed when the sender of the first request has gone while it was Kept: it is not passed on any more, whenever Release comes.
+func (t *Trap) Left() <-chan struct{} { return t.left }
 
 // At is the first request that was harmed, once Reached is closed.
 func (t *Trap) At() Request { return t.at }
@@ -111,7 +115,7 @@ func (g *Gate) Pass() { g.proxy.Link.Pass() }
 
 // Set sets a trap for the n-th request that fits, counted from now on; onward, for all after it too.
 func (g *Gate) Set(harm Harm, n int, onward bool, fits func(Request) bool) *Trap {
-	t := &Trap{harm: harm, fits: fits, number: n, onward: onward, reached: make(chan struct{}), release: make(chan struct{})}
+	t := &Trap{harm: harm, fits: fits, number: n, onward: onward, reached: make(chan struct{}), left: make(chan struct{}), release: make(chan struct{})}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.traps = append(g.traps, t)
@@ -208,6 +212,9 @@ func (g *Gate) pass(w http.ResponseWriter, r *http.Request, _ <-chan struct{}) b
 				return false
 			}
 		case <-r.Context().Done():
+			if first {
+				close(trap.left)
+			}
 		}
 	case Done:
 		kept := &nowhere{header: http.Header{}}

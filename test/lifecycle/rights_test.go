@@ -85,7 +85,7 @@ func rights(t *testing.T, s *lifecycle.Site) {
 	}
 	want := shipped(t, "lifecycle/rbac.yaml")
 	if s.Mode == "managed" {
-		maps.Copy(want, shipped(t, "lifecycle/managed.yaml"))
+		maps.Copy(want, shipped(t, "lifecycle/managed/managed.yaml"))
 		// A server-side apply is a patch; that it makes what is not there is checked as a create, which is no request of its own.
 		delete(want, "create networkpolicies.networking.k8s.io")
 	}

@@ -22,8 +22,8 @@ type authority struct {
 	pem         []byte
 }
 
-// life is how long the certificates of a mesh that runs for a while are good.
-const life = 7 * 24 * time.Hour
+// life is how long the certificates are good, longer than any mesh of tests or of the demo stands.
+const life = 365 * 24 * time.Hour
 
 func newAuthority() (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

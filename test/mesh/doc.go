@@ -5,8 +5,8 @@
 //
 // # Invariants
 //
-//   - No daemon has another's key, token or certificate. The administrator's credentials serve to prepare and to clean up, and are in
-//     no daemon's settings.
+//   - No daemon has another's key, token or certificate; a Standby and a Replica are one of the daemons once more. The administrator's
+//     credentials serve to prepare and to clean up, and are in no daemon's settings.
 //   - Every process that was started is ended by Stop, the last first; what was made in the cluster is deleted by Remove.
 //   - What is not ready in time is an error with the last that the process wrote.
 //

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,10 @@ const (
 
 	// Standby is a second nswatch, which leads when the first does not.
 	Standby = "nswatch-standby"
+	// Replica is a second lifecycle, beside a second gateway of the same id, on a socket of its own.
+	Replica = "lifecycle-replica"
+	// Relay is the one of lifecycle's program, on a socket of its own, before every lifecycle that has been started when it is.
+	Relay = "relay"
 )
 
 // Daemons are the four, in the order in which they are started.
@@ -56,6 +61,8 @@ type Options struct {
 	// Stock are further lines of the stock table, Allowlist those of [portcullis.allowlist], Extra those of a daemon's own table.
 	Stock, Allowlist []string
 	Extra            map[string][]string
+	// Relayed has lifecycle serve relays; without it there is no Relay.
+	Relayed bool
 	// Log is told what is being done; nil tells nobody.
 	Log func(format string, args ...any)
 }
@@ -73,6 +80,9 @@ type Mesh struct {
 	running   map[string]*Process
 	order     []string
 	cleanups  []func(context.Context) error
+
+	tokenLock sync.Mutex
+	tokens    map[string]token // of the daemons
 }
 
 // New checks the options. It starts and makes nothing.
@@ -92,7 +102,7 @@ func New(options Options) (*Mesh, error) {
 	if options.Cluster == nil {
 		return nil, errors.New("mesh: no cluster was given")
 	}
-	m := &Mesh{options: options, addresses: map[string]string{}, admin: map[string]string{}, running: map[string]*Process{}}
+	m := &Mesh{options: options, addresses: map[string]string{}, admin: map[string]string{}, running: map[string]*Process{}, tokens: map[string]token{}}
 	var problems [3]error
 	m.client, problems[0] = kubernetes.NewForConfig(options.Cluster)
 	m.dynamic, problems[1] = dynamic.NewForConfig(options.Cluster)
@@ -104,7 +114,16 @@ func New(options Options) (*Mesh, error) {
 func (m *Mesh) Namespace() string { return m.options.Namespace }
 
 // Socket is where the gateway finds the driver.
-func (m *Mesh) Socket() string { return filepath.Join(m.options.Dir, "driver", "driver.sock") }
+func (m *Mesh) Socket() string { return m.SocketOf(Lifecycle) }
+
+// SocketOf is where it finds the one that Lifecycle, Replica or Relay serves.
+func (m *Mesh) SocketOf(name string) string {
+	place := "driver"
+	if name != Lifecycle {
+		place = "of-" + name
+	}
+	return filepath.Join(m.options.Dir, place, "driver.sock")
+}
 
 // NATSURL is where the NATS server is; empty before it runs.
 func (m *Mesh) NATSURL() string { return m.natsURL }
@@ -157,7 +176,7 @@ func (m *Mesh) RunAll(ctx context.Context) error {
 
 // Prepare makes the namespace, the accounts with their rights, certificates and keys, and runs NATS with the allowlist's bucket.
 func (m *Mesh) Prepare(ctx context.Context) error {
-	for _, name := range append(Daemons(), NATS, Standby) {
+	for _, name := range append(Daemons(), NATS, Standby, Replica, Relay) {
 		if err := os.MkdirAll(m.home(name), 0o700); err != nil {
 			return fmt.Errorf("make a directory for %s: %w", name, err)
 		}
@@ -168,7 +187,7 @@ func (m *Mesh) Prepare(ctx context.Context) error {
 	for _, daemon := range Daemons() {
 		files := []string{"rbac.yaml"}
 		if daemon == Lifecycle && m.options.Mode == "managed" {
-			files = append(files, "managed.yaml")
+			files = append(files, "managed/managed.yaml")
 		}
 		if err := m.grant(ctx, daemon, files...); err != nil {
 			return err
@@ -177,6 +196,11 @@ func (m *Mesh) Prepare(ctx context.Context) error {
 			return err
 		}
 		if err := m.authority.issue(daemon, m.home(daemon)); err != nil {
+			return err
+		}
+	}
+	if m.options.Relayed {
+		if err := m.authority.issue(Relay, m.home(Relay)); err != nil {
 			return err
 		}
 	}
@@ -209,7 +233,7 @@ func (m *Mesh) namespace(ctx context.Context) error {
 const readyWithin = time.Minute
 
 // Run starts a daemon, or NATS, that does not run, for the first time or again, and waits until it is ready. A Standby is an nswatch
-// with the same account and settings.
+// with the same account and settings, a Replica a lifecycle with the same but for its addresses.
 func (m *Mesh) Run(ctx context.Context, daemon string) error {
 	if daemon == NATS {
 		return m.startNATS(ctx)
@@ -221,22 +245,34 @@ func (m *Mesh) Run(ctx context.Context, daemon string) error {
 	return m.await(ctx, p)
 }
 
+// programOf is the program that a process runs.
+func programOf(name string) string {
+	switch name {
+	case Standby:
+		return Nswatch
+	case Replica, Relay:
+		return Lifecycle
+	default:
+		return name
+	}
+}
+
 // launch starts a daemon and learns where it listens.
 func (m *Mesh) launch(ctx context.Context, daemon string) (*Process, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	program := daemon
-	if daemon == Standby {
-		program = Nswatch
-	}
-	text, err := m.settings(program)
+	text, err := m.settings(daemon)
 	if err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(m.Settings(daemon), []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("write the settings of %s: %w", daemon, err)
 	}
-	p, err := spawn(m.home(daemon), daemon, m.options.Programs[program], "--config", m.Settings(daemon))
+	args := []string{"--config", m.Settings(daemon)}
+	if daemon == Relay {
+		args = append([]string{"relay"}, args...)
+	}
+	p, err := spawn(m.home(daemon), daemon, m.options.Programs[programOf(daemon)], args...)
 	if err != nil {
 		return nil, err
 	}
@@ -244,8 +280,11 @@ func (m *Mesh) launch(ctx context.Context, daemon string) (*Process, error) {
 	if m.admin[daemon], err = p.Logged(ctx, "starting", "address"); err != nil {
 		return nil, err
 	}
-	if daemon == Tokenauth || daemon == Supervisorctl {
+	switch {
+	case daemon == Tokenauth || daemon == Supervisorctl:
 		m.addresses[daemon], err = p.Logged(ctx, "serving the mesh", "address")
+	case programOf(daemon) == Lifecycle && daemon != Relay && m.options.Relayed:
+		m.addresses[daemon], err = p.Logged(ctx, "serving relays", "address")
 	}
 	return p, err
 }

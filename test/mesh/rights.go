@@ -10,15 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // shippedNamespace and shippedGateway are what the shipped manifests say; an installation has its own.
@@ -132,30 +129,6 @@ func (m *Mesh) apply(ctx context.Context, object *unstructured.Unstructured) err
 			}
 			return nil
 		})
-	}
-	return nil
-}
-
-// tokenLife outlasts every run of the demo.
-const tokenLife = 24 * 60 * 60
-
-// kubeconfig acts as a daemon's ServiceAccount.
-func (m *Mesh) kubeconfig(ctx context.Context, daemon, path string) error {
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLife))}}
-	answered, err := m.client.CoreV1().ServiceAccounts(m.Namespace()).CreateToken(ctx, daemon, request, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("get a token for %s: %w", daemon, err)
-	}
-	cfg := clientcmdapi.NewConfig()
-	cfg.Clusters["cluster"] = &clientcmdapi.Cluster{
-		Server: m.options.Cluster.Host, CertificateAuthority: m.options.Cluster.CAFile, CertificateAuthorityData: m.options.Cluster.CAData,
-		TLSServerName: m.options.Cluster.ServerName, InsecureSkipTLSVerify: m.options.Cluster.Insecure,
-	}
-	cfg.AuthInfos[daemon] = &clientcmdapi.AuthInfo{Token: answered.Status.Token}
-	cfg.Contexts["cluster"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: daemon, Namespace: m.Namespace()}
-	cfg.CurrentContext = "cluster"
-	if err := clientcmd.WriteToFile(*cfg, path); err != nil {
-		return fmt.Errorf("write the kubeconfig of %s: %w", daemon, err)
 	}
 	return nil
 }

@@ -13,25 +13,17 @@ import (
 	"time"
 )
 
-// settings are those of one daemon: the stock table, which is the same for all, and what is its own.
-func (m *Mesh) settings(daemon string) (string, error) {
+// settings are those of one process: the stock table, which is the same for all but for the socket, and what is its own.
+func (m *Mesh) settings(name string) (string, error) {
+	daemon := programOf(name)
+	if name == Relay {
+		daemon = Relay // it has a table, and a certificate, of its own
+	}
 	var b strings.Builder
-	m.stock(&b)
+	m.stock(&b, name)
 	fmt.Fprintf(&b, "\n[portcullis]\nlog_level = \"info\"\n\n[portcullis.%s]\nhttp_address = \"127.0.0.1:0\"\n", daemon)
-	switch daemon {
-	case Nswatch:
-		fmt.Fprintf(&b, "signing_key_file = %q\nlease_namespace = %q\n", filepath.Join(m.home(Nswatch), "signing.key"), m.Namespace())
-	case Tokenauth:
-		fmt.Fprintf(&b, "listen_address = %q\n", m.listen(daemon))
-	case Supervisorctl:
-		fmt.Fprintf(&b, "listen_address = %q\nlease_namespace = %q\n", m.listen(daemon), m.Namespace())
-	case Lifecycle:
-		for _, other := range []string{Tokenauth, Supervisorctl} {
-			if m.addresses[other] == "" {
-				return "", fmt.Errorf("lifecycle needs %s, which has not been started", other)
-			}
-			fmt.Fprintf(&b, "%s_address = %q\n", other, m.addresses[other])
-		}
+	if err := m.own(&b, name, daemon); err != nil {
+		return "", err
 	}
 	for _, line := range m.options.Extra[daemon] {
 		fmt.Fprintln(&b, line)
@@ -39,6 +31,9 @@ func (m *Mesh) settings(daemon string) (string, error) {
 	if daemon != Nswatch {
 		fmt.Fprintf(&b, "\n[portcullis.mesh]\ncert_file = %q\nkey_file = %q\nca_file = %q\n",
 			filepath.Join(m.home(daemon), "tls.crt"), filepath.Join(m.home(daemon), "tls.key"), filepath.Join(m.home(daemon), "ca.crt"))
+	}
+	if daemon == Relay {
+		return b.String(), nil
 	}
 	fmt.Fprintf(&b, "\n[portcullis.kubernetes]\nkubeconfig = %q\n", filepath.Join(m.home(daemon), "kubeconfig"))
 	if m.operator() && daemon != Supervisorctl {
@@ -50,6 +45,40 @@ func (m *Mesh) settings(daemon string) (string, error) {
 	return b.String(), nil
 }
 
+// own are the lines of a daemon's own table that are not options.
+func (m *Mesh) own(b *strings.Builder, name, daemon string) error {
+	switch daemon {
+	case Nswatch:
+		fmt.Fprintf(b, "signing_key_file = %q\nlease_namespace = %q\n", filepath.Join(m.home(Nswatch), "signing.key"), m.Namespace())
+	case Tokenauth:
+		fmt.Fprintf(b, "listen_address = %q\n", m.listen(name))
+	case Supervisorctl:
+		fmt.Fprintf(b, "listen_address = %q\nlease_namespace = %q\n", m.listen(name), m.Namespace())
+	case Lifecycle:
+		for _, other := range []string{Tokenauth, Supervisorctl} {
+			if m.addresses[other] == "" {
+				return fmt.Errorf("lifecycle needs %s, which has not been started", other)
+			}
+			fmt.Fprintf(b, "%s_address = %q\n", other, m.addresses[other])
+		}
+		if m.options.Relayed {
+			fmt.Fprintf(b, "relay_listen_address = %q\n", m.listen(name))
+		}
+	case Relay:
+		var before []string
+		for _, one := range []string{Lifecycle, Replica} {
+			if address := m.addresses[one]; address != "" {
+				before = append(before, address)
+			}
+		}
+		if len(before) == 0 {
+			return errors.New("a relay needs a lifecycle that serves relays, and none has been started")
+		}
+		fmt.Fprintf(b, "lifecycle_address = %q\n", strings.Join(before, ","))
+	}
+	return nil
+}
+
 // listen keeps a daemon's address over a restart, since others know it.
 func (m *Mesh) listen(daemon string) string {
 	if address := m.addresses[daemon]; address != "" {
@@ -58,10 +87,18 @@ func (m *Mesh) listen(daemon string) string {
 	return "127.0.0.1:0"
 }
 
-func (m *Mesh) stock(b *strings.Builder) {
+// socketIn is the socket in the settings of a process: its own, or the gateway's.
+func (m *Mesh) socketIn(name string) string {
+	if programOf(name) == Lifecycle {
+		return m.SocketOf(name)
+	}
+	return m.Socket()
+}
+
+func (m *Mesh) stock(b *strings.Builder, name string) {
 	o := &m.options
 	fmt.Fprintf(b, "[openshell.drivers.kubernetes]\nworkspace_mode = %q\ngateway_id = %q\nnamespace = %q\nsocket_path = %q\n",
-		o.Mode, o.GatewayID, o.SandboxNamespace, m.Socket())
+		o.Mode, o.GatewayID, o.SandboxNamespace, m.socketIn(name))
 	if m.operator() && o.Label != "" { // else Stock names a file
 		fmt.Fprintf(b, "operator_namespace_label = %q\n", o.Label)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -22,6 +23,8 @@ func Start(t testing.TB, config *rest.Config, cfg Config) *Driver {
 	t.Helper()
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // no limit: a stand-in must not be the slow part
+	// It watches every Pod there is, and under the race detector most of what a test computed was the JSON of these.
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatalf("make a client for the pod driver: %v", err)

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"net"
 
 	"google.golang.org/grpc"
 
@@ -23,15 +22,16 @@ const RelayName = "relay"
 // RelayOwn is the table [portcullis.relay].
 type RelayOwn struct {
 	daemon.Config
-	// LifecycleAddress is "host:port" of lifecycle's relay_listen_address, usually of a Service.
+	// LifecycleAddress is "host:port" of lifecycle's relay_listen_address, usually of a Service. All addresses of the host are replicas, and so
+	// are several "host:port" with commas between.
 	LifecycleAddress string `toml:"lifecycle_address"`
 }
 
 // Validate reports every problem with its key.
 func (o *RelayOwn) Validate(report func(key, problem string)) {
 	o.Config.Validate(report)
-	if host, port, err := net.SplitHostPort(o.LifecycleAddress); err != nil || host == "" || port == "" {
-		report("lifecycle_address", "is not host:port; name the Service of the lifecycle Deployment and the port of its relay_listen_address")
+	if err := meshrpc.CheckAddress(o.LifecycleAddress); err != nil {
+		report("lifecycle_address", err.Error()+"; name the Service of the lifecycle Deployment and the port of its relay_listen_address")
 	}
 }
 
@@ -71,7 +71,9 @@ func wireRelay(ctx context.Context, p *command.Parts[*RelaySettings]) error {
 		return err
 	}
 	target := p.Settings.Own.LifecycleAddress
-	conn, err := mesh.NewClient(meshrpc.Target{Daemon: Name, Address: target})
+	// Each replica has its own view of the cluster: what the gateway was told, the next answer must not be older than. So all calls are one
+	// replica's for as long as it can be reached.
+	conn, err := mesh.NewClient(meshrpc.Target{Daemon: Name, Address: target, Sticky: true})
 	if err != nil {
 		return err
 	}
