@@ -15,20 +15,26 @@ import (
 // populate makes the copies.
 func (v *view) populate() {
 	v.b.Helper()
-	errs := make([]error, len(v.boxes))
+	v.forEach(len(v.boxes), v.copy)
+}
+
+// forEach makes n of something, some of them at once.
+func (v *view) forEach(n int, do func(int) error) {
+	v.b.Helper()
+	errs := make([]error, n)
 	todo := make(chan int)
 	var making sync.WaitGroup
 	for range viewMakers {
 		making.Go(func() {
 			for n := range todo {
-				if errs[n] = v.copy(n); n%1000 == 999 {
+				if errs[n] = do(n); n%1000 == 999 {
 					v.b.Logf("%d sandboxes", n+1)
 				}
 			}
 		})
 	}
-	for n := range v.boxes {
-		todo <- n
+	for i := range n {
+		todo <- i
 	}
 	close(todo)
 	making.Wait()

@@ -45,22 +45,8 @@ const (
 // BenchmarkLifecycleView runs once, whatever b.N is, and prints its table: what lifecycle makes of many sandboxes that others made.
 // The other daemons, the controllers and the stand-ins are away: nothing but the benchmark changes anything.
 func BenchmarkLifecycleView(b *testing.B) {
-	private := cluster.StartPrivate(b)
 	viewed := *viewSandboxes
-	v := &view{b: b, site: lifecycle.Raise(b, private.Cluster, reconcile.Newest(), "operator"), boxes: make([]string, viewed)}
-	v.connect(private.RESTConfig())
-	v.pattern(v.site.Workspace("view"))
-	v.ns = "viewed-" + strings.TrimPrefix(v.site.GatewayID, "gw-") // which no stand-in owns
-	v.site.Namespace(v.ns, nil)
-	for _, other := range []string{mesh.Supervisorctl, mesh.Tokenauth} {
-		v.site.Mesh.Kill(other)
-	}
-	private.Controllers().Kill()
-	conn, err := udsock.NewClient(v.site.Mesh.Socket(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
-	v.must(err)
-	defer func() { _ = conn.Close() }()
-	driver := computev1.NewComputeDriverClient(conn)
-
+	v, driver := newView(b, viewed)
 	empty := v.resident()
 	noneLooks := v.looks(driver)
 	start := time.Now()
@@ -102,6 +88,25 @@ type view struct {
 	box  *unstructured.Unstructured
 	pods []corev1.Pod
 	id   string
+}
+
+// newView raises lifecycle alone, with a sandbox to make copies of.
+func newView(b *testing.B, viewed int) (*view, computev1.ComputeDriverClient) {
+	b.Helper()
+	private := cluster.StartPrivate(b)
+	v := &view{b: b, site: lifecycle.Raise(b, private.Cluster, reconcile.Newest(), "operator"), boxes: make([]string, viewed)}
+	v.connect(private.RESTConfig())
+	v.pattern(v.site.Workspace("view"))
+	v.ns = "viewed-" + strings.TrimPrefix(v.site.GatewayID, "gw-") // which no stand-in owns
+	v.site.Namespace(v.ns, nil)
+	for _, other := range []string{mesh.Supervisorctl, mesh.Tokenauth} {
+		v.site.Mesh.Kill(other)
+	}
+	private.Controllers().Kill()
+	conn, err := udsock.NewClient(v.site.Mesh.Socket(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
+	v.must(err)
+	b.Cleanup(func() { _ = conn.Close() })
+	return v, computev1.NewComputeDriverClient(conn)
 }
 
 func (v *view) must(err error) {

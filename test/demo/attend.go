@@ -23,14 +23,29 @@ import (
 // audience is that of the token which a supervisor's Pod mounts (contract 6.5).
 const audience = "openshell-gateway"
 
-// attend plays the supervisor of the sandbox where no Pod runs: as long as the supervisor's Pod is there it exchanges the token that the
-// API server issues for that Pod, opens a session, and says that it holds a runtime, which is not true. It runs no command.
+// attend plays the supervisors where no Pod runs: as long as a supervisor's Pod is there it exchanges the token that the API server
+// issues for that Pod, opens a session, and says that it holds a runtime, which is not true. It runs no command.
 func (w *World) attend(ctx context.Context) {
 	run, tasks := newTasks(ctx)
-	id := w.box
-	tasks.run("stand-in for the supervisor", func() error {
+	tasks.run("stand-in for the supervisors", func() error {
+		tries := map[string]chan struct{}{} // by sandbox, closed when the last one is over
+		defer func() {
+			for _, over := range tries {
+				<-over
+			}
+		}()
 		for run.Err() == nil {
-			_ = w.play(run, id) // refused, or its Pod is not there: it tries again, as the real one
+			for _, id := range w.supervised(run) {
+				if over := tries[id]; over != nil && !closed(over) {
+					continue
+				}
+				over := make(chan struct{})
+				tries[id] = over
+				go func() {
+					defer close(over)
+					_ = w.play(run, id) // refused, or its Pod does not run: it tries again, as the real one
+				}()
+			}
 			select {
 			case <-run.Done():
 			case <-time.After(playAgain):
@@ -39,6 +54,28 @@ func (w *World) attend(ctx context.Context) {
 		return nil
 	})
 	w.ends = append(w.ends, func(context.Context) error { return tasks.end() })
+}
+
+// supervised are the sandboxes that have a supervisor's Pod. What cannot be found out now is tried again.
+func (w *World) supervised(ctx context.Context) (ids []string) {
+	selector := workspace.LabelBoundaryRole + "=" + workspace.RoleSupervisor
+	pods, err := w.client.CoreV1().Pods(w.team).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil
+	}
+	for _, pod := range pods.Items {
+		ids = append(ids, pod.Labels[workspace.LabelSandboxID])
+	}
+	return ids
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 const playAgain = 250 * time.Millisecond

@@ -20,5 +20,10 @@
 // the package poddriver reports them ready, and the demo plays their supervisor, with the token that the API server issues for the
 // supervisor's Pod. On a cluster of somebody else's the images must come from a registry.
 //
+// # For how long
+//
+// The story takes a minute or two. A World that is kept for people to look into stands for as long as they want: the daemons' tokens are
+// renewed in good time, and certificates are good for a year.
+//
 // Callers: cmd/demo; the test that runs the story on a real node.
 package demo

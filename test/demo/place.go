@@ -19,13 +19,13 @@ type Place struct {
 	lock *os.File
 }
 
-// ErrRunning says that another demo of this user runs.
+// ErrRunning says that another demo of this user runs in the place.
 var ErrRunning = errors.New("a demo runs already: 'make down' ends it")
 
-// Home is the place of this user, directly below the temporary directory because paths of Unix sockets are short.
-func Home() (*Place, error) {
+// Home is the place of this user's demos with a prefix, directly below the temporary directory because paths of Unix sockets are short.
+func Home(prefix string) (*Place, error) {
 	parent := filepath.Join(os.TempDir(), fmt.Sprintf("portcullis-%d", os.Geteuid()))
-	p := &Place{dir: filepath.Join(parent, "demo")}
+	p := &Place{dir: filepath.Join(parent, "demo-"+prefix)}
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the demo's directory: %w", err)
 	}
@@ -44,32 +44,62 @@ func (p *Place) World() string   { return filepath.Join(p.dir, "w") }
 func (p *Place) Log() string     { return filepath.Join(p.dir, "up.log") }
 func (p *Place) Control() string { return filepath.Join(p.World(), "control", "control.sock") }
 
-// Take makes the place ours until the process ends or Free, and empties it. ErrRunning when it is somebody else's.
+// Guide is what the demo in the background says about how to look inside, as long as it is up; Failure is why it could not remove all
+// that it made.
+func (p *Place) Guide() string   { return filepath.Join(p.dir, "guide") }
+func (p *Place) Failure() string { return filepath.Join(p.dir, "failure") }
+
+// Take makes the place ours until the process ends, Free or Remove, and empties it but for the log. ErrRunning when it is somebody else's.
 func (p *Place) Take() error {
-	f, err := os.OpenFile(filepath.Join(p.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return fmt.Errorf("take the demo's directory: %w", err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return ErrRunning
+	fail := func(err error) error { return fmt.Errorf("take the demo's directory: %w", err) }
+	for {
+		if err := os.MkdirAll(p.dir, 0o700); err != nil {
+			return fail(err)
 		}
-		return fmt.Errorf("take the demo's directory: %w", err)
+		f, err := os.OpenFile(p.lockFile(), os.O_CREATE|os.O_RDWR, 0o600)
+		if errors.Is(err, fs.ErrNotExist) { // it was removed meanwhile
+			continue
+		}
+		if err != nil {
+			return fail(err)
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			_ = f.Close()
+			if errors.Is(err, unix.EWOULDBLOCK) {
+				return ErrRunning
+			}
+			return fail(err)
+		}
+		if p.lock = f; p.ours() {
+			break
+		}
+		p.Free()
 	}
-	p.lock = f
-	err = errors.Join(f.Truncate(0), os.RemoveAll(p.World()), os.Mkdir(p.World(), 0o700))
+	err := errors.Join(p.lock.Truncate(0), p.empty(), os.Mkdir(p.World(), 0o700))
 	if err == nil {
-		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
+		_, err = p.lock.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
 	}
 	if err != nil {
 		p.Free()
-		return fmt.Errorf("take the demo's directory: %w", err)
+		return fail(err)
 	}
 	return nil
 }
 
-// Free gives it up.
+func (p *Place) lockFile() string { return filepath.Join(p.dir, "lock") }
+
+// ours reports whether the lock is the file that others find.
+func (p *Place) ours() bool {
+	mine, err1 := p.lock.Stat()
+	found, err2 := os.Stat(p.lockFile())
+	return errors.Join(err1, err2) == nil && os.SameFile(mine, found)
+}
+
+func (p *Place) empty() error {
+	return errors.Join(os.RemoveAll(p.World()), os.RemoveAll(p.Guide()), os.RemoveAll(p.Failure()))
+}
+
+// Free gives it up. What has not been removed stays.
 func (p *Place) Free() {
 	if p.lock != nil {
 		_ = p.lock.Close()
@@ -77,9 +107,21 @@ func (p *Place) Free() {
 	}
 }
 
+// Remove deletes the place, which must be taken, and gives it up.
+func (p *Place) Remove() error {
+	defer p.Free()
+	err := errors.Join(p.empty(), os.RemoveAll(p.Log()), os.RemoveAll(p.lockFile()))
+	_ = os.Remove(p.dir)               // somebody else may have taken it
+	_ = os.Remove(filepath.Dir(p.dir)) // others may be in it
+	if err != nil {
+		return fmt.Errorf("remove the demo's directory: %w", err)
+	}
+	return nil
+}
+
 // Holder is the process that has the place; 0 for none.
 func (p *Place) Holder() (int, error) {
-	f, err := os.Open(filepath.Join(p.dir, "lock"))
+	f, err := os.Open(p.lockFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

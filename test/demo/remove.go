@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/portcullis-mesh/portcullis/test/agentsandbox"
@@ -188,7 +189,10 @@ func Sweep(ctx context.Context, site *Site, prefix, dir string) error {
 	if w.client, err = kubernetes.NewForConfig(site.REST); err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
+	if w.dynamic, err = dynamic.NewForConfig(site.REST); err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, closeLimit)
 	defer cancel()
-	return w.removeFormer(ctx)
+	return errors.Join(w.removeFormer(ctx), w.removeDefinition(ctx))
 }

@@ -36,9 +36,9 @@ import (
 type trouble struct {
 	// wish and place prepare it, befall happens to the sandbox once it is Ready.
 	wish   func(*gateway.Wish)
-	place  func(t *testing.T, h *house, namespace string)
-	befall func(t *testing.T, h *house, s gateway.Sandbox)
-	// cluster is in the status of a Pod or Sandbox when the cluster says so, told what must then be in the message of the condition Ready.
+	place  func(t testing.TB, h *house, namespace string)
+	befall func(t testing.TB, h *house, s gateway.Sandbox)
+	// cluster is in the status of a Pod or Sandbox, or in an event, when the cluster says so, told what must then be in the message of the condition Ready.
 	cluster string
 	told    []string
 	// ends says that the sandbox is then in Error: else the gateway goes on waiting. refused says that the create is answered with it.
@@ -51,10 +51,10 @@ const unreachable = "127.0.0.1:1/absent:1"
 var troubles = map[string]trouble{
 	"image pull": {
 		wish:    func(w *gateway.Wish) { w.Spec.Template.Image = unreachable },
-		cluster: "ErrImagePull", told: []string{"image pull: container workspace-init waits: ", unreachable},
+		cluster: "ErrImagePull", told: []string{"image pull: ", unreachable},
 	},
 	"quota": { // the supervisor's Pod takes what there is
-		place: func(t *testing.T, h *house, namespace string) {
+		place: func(t testing.TB, h *house, namespace string) {
 			_, err := h.c.Client().CoreV1().ResourceQuotas(namespace).Create(t.Context(), &corev1.ResourceQuota{
 				ObjectMeta: metav1.ObjectMeta{Name: "one"},
 				Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
@@ -74,28 +74,44 @@ var troubles = map[string]trouble{
 		cluster: "node affinity/selector", told: []string{"unschedulable: Unschedulable: ", "node affinity/selector"},
 	},
 	"unbound claim": {
-		wish: func(w *gateway.Wish) {
-			configure(w, `{"volumes": [{"name": "data", "persistent_volume_claim": {"claim_name": "data"}}],
-				"containers": {"agent": {"volume_mounts": [{"name": "data", "mount_path": "/data"}]}}}`)
-		},
-		place: func(t *testing.T, h *house, namespace string) {
-			_, err := h.c.Client().CoreV1().PersistentVolumeClaims(namespace).Create(t.Context(), &corev1.PersistentVolumeClaim{
-				ObjectMeta: metav1.ObjectMeta{Name: "data", Labels: map[string]string{
-					"openshell.ai/sandbox-attachable": "true", "openshell.ai/sandbox-attachable-workspace": namespace,
-				}},
-				Spec: corev1.PersistentVolumeClaimSpec{
-					StorageClassName: new("portcullis.test-none"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-					Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-				},
-			}, metav1.CreateOptions{})
-			noError(t, err)
-		},
+		wish:    func(w *gateway.Wish) { withData(w) },
+		place:   func(t testing.TB, h *house, namespace string) { claimData(t, h, namespace, "portcullis.test-none") },
 		cluster: "unbound immediate PersistentVolumeClaims", told: []string{"unbound claim: ", "unbound immediate PersistentVolumeClaims"},
 	},
+	"volume": { // no status says it, an event does
+		wish: func(w *gateway.Wish) { withData(w) },
+		place: func(t testing.TB, h *house, namespace string) {
+			gone := volume(t, h.c, namespace, "data")
+			noError(t, os.Remove(gone))
+			claimData(t, h, namespace, "")
+		},
+		cluster: `"reason":"FailedMount"`, told: []string{"volume: FailedMount: ", "does not exist"},
+	},
 	"crash": {
-		befall:  func(t *testing.T, h *house, s gateway.Sandbox) { h.kill(t, s) },
+		befall:  func(t testing.TB, h *house, s gateway.Sandbox) { h.kill(t, s) },
 		cluster: `"exitCode":137`, told: []string{"crash: container agent ended with exit code 137"}, ends: true,
 	},
+}
+
+// withData mounts the claim data.
+func withData(w *gateway.Wish) {
+	configure(w, `{"volumes": [{"name": "data", "persistent_volume_claim": {"claim_name": "data"}}],
+		"containers": {"agent": {"volume_mounts": [{"name": "data", "mount_path": "/data"}]}}}`)
+}
+
+// claimData makes that claim, which sandboxes of the workspace may attach.
+func claimData(t testing.TB, h *house, namespace, class string) {
+	t.Helper()
+	_, err := h.c.Client().CoreV1().PersistentVolumeClaims(namespace).Create(t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "data", Labels: map[string]string{
+			"openshell.ai/sandbox-attachable": "true", "openshell.ai/sandbox-attachable-workspace": namespace,
+		}},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: new(class), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	}, metav1.CreateOptions{})
+	noError(t, err)
 }
 
 // configure gives the wish a caller's driver_config.
@@ -106,10 +122,18 @@ func configure(w *gateway.Wish, text string) {
 	}
 }
 
-// demand lets it happen, and demands that the driver's stream and the gateway say why, and that the sandbox can be deleted all the same.
-// How long after the cluster the driver said it is logged.
-func (c trouble) demand(t *testing.T, h *house) {
-	ns := h.workspace(t, strings.ReplaceAll(t.Name()[strings.LastIndex(t.Name(), "/")+1:], "_", "-"))
+// occurrence is what became of one that happened.
+type occurrence struct {
+	wish   gateway.Wish
+	made   <-chan error // what the create answers
+	events *gateway.Subscription
+	said   news          // what the stream of the driver told
+	after  time.Duration // how long after the cluster
+}
+
+// occur lets it happen to a sandbox of the workspace, and waits until the stream of the driver says why.
+func (c trouble) occur(t testing.TB, h *house, ns string) occurrence {
+	t.Helper()
 	if c.place != nil {
 		c.place(t, h, ns)
 	}
@@ -119,17 +143,19 @@ func (c trouble) demand(t *testing.T, h *house) {
 		c.wish(&w)
 	}
 	events := h.gateway.Subscribe()
-	defer events.Close()
+	t.Cleanup(events.Close)
 	known, told := h.notice(t, ns, c.cluster), h.follow(t, w.ID, c.told)
 
-	ctx, cancel := context.WithTimeout(t.Context(), upLimit)
-	defer cancel()
 	made := make(chan error, 1)
 	go func() { // while it is under way the driver tells already
+		ctx, cancel := context.WithTimeout(t.Context(), upLimit)
+		defer cancel()
 		_, err := h.gateway.Create(ctx, w)
 		made <- err
 	}()
 	if c.befall != nil {
+		ctx, cancel := context.WithTimeout(t.Context(), upLimit)
+		defer cancel()
 		noError(t, <-made)
 		made <- nil
 		s, err := h.await(ctx, w.ID, phase.Ready)
@@ -140,14 +166,21 @@ func (c trouble) demand(t *testing.T, h *house) {
 	if said.err != nil {
 		t.Fatalf("the stream of the driver ended: %v", said.err)
 	}
-	first := receive(t, "the cluster says why", known)
-	t.Logf("told %s after the cluster said it: %s: %s", said.at.Sub(first).Round(time.Millisecond), said.reason, said.message)
-	if !phase.Transient(said.reason) { // whether a workload has ended for good is the controller's to say, which comes later
-		t.Errorf("the reason is %s", said.reason)
+	return occurrence{wish: w, made: made, events: events, said: said, after: said.at.Sub(receive(t, "the cluster says why", known))}
+}
+
+// demand lets it happen, and demands that the driver's stream and the gateway say why, and that the sandbox can be deleted all the same.
+// How long after the cluster the driver said it is logged; BenchmarkCauses measures it.
+func (c trouble) demand(t *testing.T, h *house) {
+	ns := h.workspace(t, strings.ReplaceAll(t.Name()[strings.LastIndex(t.Name(), "/")+1:], "_", "-"))
+	o := c.occur(t, h, ns)
+	t.Logf("told %s after the cluster said it: %s: %s", o.after.Round(time.Millisecond), o.said.reason, o.said.message)
+	if !phase.Transient(o.said.reason) { // whether a workload has ended for good is the controller's to say, which comes later
+		t.Errorf("the reason is %s", o.said.reason)
 	}
 	switch {
 	case c.refused:
-		if err := <-made; status.Code(err) != codes.FailedPrecondition {
+		if err := <-o.made; status.Code(err) != codes.FailedPrecondition {
 			t.Errorf("create answers %v", err)
 		}
 		cluster.Eventually(t, "lifecycle logs why", func(context.Context) error {
@@ -160,15 +193,15 @@ func (c trouble) demand(t *testing.T, h *house) {
 			return nil
 		})
 	default:
-		c.demandShown(t, events, w.ID)
-		if err := <-made; err != nil {
+		c.demandShown(t, o.events, o.wish.ID)
+		if err := <-o.made; err != nil {
 			t.Errorf("create answers %v", err)
 		}
 	}
-	if s, err := h.gateway.Get(w.ID); err == nil {
+	if s, err := h.gateway.Get(o.wish.ID); err == nil {
 		h.remove(t, s)
 	}
-	h.awaitNothing(t, ns, w.ID, w.Name)
+	h.awaitNothing(t, ns, o.wish.ID, o.wish.Name)
 }
 
 // demandShown demands that the gateway shows the cause to its user.
@@ -206,7 +239,7 @@ type news struct {
 }
 
 // follow opens a stream of the driver, and sends the first Ready=False of the sandbox whose message has all parts.
-func (h *house) follow(t *testing.T, id string, parts []string) <-chan news {
+func (h *house) follow(t testing.TB, id string, parts []string) <-chan news {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	stream, err := h.driver.WatchSandboxes(ctx, &computev1.WatchSandboxesRequest{})
@@ -239,22 +272,23 @@ func (h *house) follow(t *testing.T, id string, parts []string) <-chan news {
 	return found
 }
 
-// notice watches the Pods and Sandboxes of a namespace, and sends when the status of one has the text.
-func (h *house) notice(t *testing.T, namespace, text string) <-chan time.Time {
+// notice watches the Pods, Sandboxes and events of a namespace, and sends when one has the text.
+func (h *house) notice(t testing.TB, namespace, text string) <-chan time.Time {
 	t.Helper()
 	pods, err1 := h.c.Client().CoreV1().Pods(namespace).Watch(t.Context(), metav1.ListOptions{})
 	boxes, err2 := h.c.Dynamic().Resource(api.V1beta1.Resource()).Namespace(namespace).Watch(t.Context(), metav1.ListOptions{})
-	noError(t, errors.Join(err1, err2))
+	events, err3 := h.c.Client().CoreV1().Events(namespace).Watch(t.Context(), metav1.ListOptions{})
+	noError(t, errors.Join(err1, err2, err3))
 	found := make(chan time.Time, 1)
 	var reading sync.WaitGroup
-	for _, one := range []watch.Interface{pods, boxes} {
+	for _, one := range []watch.Interface{pods, boxes, events} {
 		reading.Go(func() {
 			for e := range one.ResultChan() {
 				body, err := json.Marshal(e.Object)
 				if err == nil && bytes.Contains(body, []byte(text)) {
 					select {
 					case found <- time.Now():
-					default: // the other was first
+					default: // another was first
 					}
 					return
 				}
@@ -264,12 +298,13 @@ func (h *house) notice(t *testing.T, namespace, text string) <-chan time.Time {
 	t.Cleanup(func() {
 		pods.Stop()
 		boxes.Stop()
+		events.Stop()
 		reading.Wait()
 	})
 	return found
 }
 
-func receive[T any](t *testing.T, what string, from <-chan T) T {
+func receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
 	select {
 	case got := <-from:
@@ -282,7 +317,7 @@ func receive[T any](t *testing.T, what string, from <-chan T) T {
 
 // kill ends the runtime in the workload's Pod as the kernel does when memory is short. The node is this machine. A gateway takes a sandbox
 // for Ready as soon as its supervisor is there; a run that ends before the driver does, too, has never come up and is stopped.
-func (h *house) kill(t *testing.T, s gateway.Sandbox) {
+func (h *house) kill(t testing.TB, s gateway.Sandbox) {
 	t.Helper()
 	cluster.Eventually(t, "the driver takes it for ready", func(ctx context.Context) error {
 		answer, err := h.driver.GetSandbox(ctx, &computev1.GetSandboxRequest{SandboxId: s.ID})

@@ -30,6 +30,10 @@ func TestDriver(t *testing.T) {
 		t.Parallel()
 		liveUpdate(t, h)
 	})
+	t.Run("platform events", func(t *testing.T) {
+		t.Parallel()
+		platformEvents(t, h)
+	})
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

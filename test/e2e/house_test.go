@@ -47,7 +47,7 @@ type house struct {
 	key    string // of the label that makes one of them a workspace
 }
 
-func newHouse(t *testing.T) *house {
+func newHouse(t testing.TB) *house {
 	t.Helper()
 	id := make([]byte, 4)
 	_, _ = rand.Read(id) // never fails
@@ -84,7 +84,7 @@ func newHouse(t *testing.T) *house {
 }
 
 // open runs the gateway, which supervisors find at the listener.
-func (h *house) open(t *testing.T, id, path string, supervisors net.Listener) {
+func (h *house) open(t testing.TB, id, path string, supervisors net.Listener) {
 	t.Helper()
 	stock, err := settings.Load(h.mesh.Settings(mesh.Lifecycle), "kubernetes")
 	noError(t, err)

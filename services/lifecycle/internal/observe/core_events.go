@@ -71,7 +71,7 @@ func (c *core) warn(e *progress.Event, id string) {
 	cause := p.value.Warning
 	if e.Warning() {
 		cause = cmp.Or(snapshot.CauseOfWarning(e.Reason, e.Message), cause)
-	} else if slices.Contains(further, e.Reason) {
+	} else if slices.Contains(further, e.Reason) && (e.Reason != pulling || cause.Kind != snapshot.ImagePull) {
 		cause = snapshot.Cause{}
 	}
 	if cause != p.value.Warning {
@@ -80,8 +80,10 @@ func (c *core) warn(e *progress.Event, id string) {
 	}
 }
 
-// further are the events of a Pod whose volumes and network are there.
-var further = []string{"Pulling", "Pulled", "Created", "Started"}
+// further are the events of a Pod whose volumes and network are there. That an image is being pulled says nothing of whether it can be.
+var further = []string{pulling, "Pulled", "Created", "Started"}
+
+const pulling = "Pulling"
 
 // locate finds the sandbox that an event is about, by the uid of the object and never by its name. unknown is the uid of an object that
 // may yet come to be known.

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -274,6 +275,32 @@ func TestWarningsAreCausesUntilThePodGetsFurther(t *testing.T) {
 	says("FailedMount", true)
 	c.changeEvent(put(eventItem("e2", "u1-w", 5, 1)))
 	says("FailedMount", false)
+}
+
+func TestAFailedPullIsACauseUntilTheImageIsThere(t *testing.T) {
+	c := listedCore(t)
+	c.changeBox(put(boxItem("u1", "a", 2, 2)))
+	c.changePod(put(podItem("u1", 2, false, false)))
+	const cause = `image pull: Failed to pull image \"i\"`
+	for n, step := range []struct {
+		kind, reason, message string
+		want                  bool
+	}{
+		{"Normal", "Scheduled", "to a node", false},
+		{"Normal", "Pulling", `Pulling image "i"`, false},
+		{"Warning", "Failed", `Failed to pull image "i": connection refused`, true},
+		{"Warning", "Failed", "Error: ErrImagePull", true},
+		{"Normal", "BackOff", `Back-off pulling image "i"`, true},
+		{"Normal", "Pulling", `Pulling image "i"`, true}, // again
+		{"Normal", "Pulled", `Successfully pulled image "i"`, false},
+	} {
+		e := eventItem(fmt.Sprint("e", n), "u1-w", uint64(3+n), 1)
+		e.Value.Type, e.Value.Reason, e.Value.Message = step.kind, step.reason, step.message
+		c.changeEvent(put(e))
+		if got := c.ids["a"].state().String(); strings.Contains(got, cause) != step.want {
+			t.Errorf("after %s the cause is told %t: %s", step.reason, !step.want, got)
+		}
+	}
 }
 
 func TestSlowCallerIsResetAndLosesNothing(t *testing.T) {

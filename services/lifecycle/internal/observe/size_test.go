@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/snapshot"
+	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
@@ -80,4 +81,50 @@ func TestFiveThousandSandboxesFit(t *testing.T) {
 	}
 	runtime.KeepAlive(list)
 	runtime.KeepAlive(podList)
+}
+
+// TestForeignPodsFit: in operator mode the workload Pods of other gateways are kept, since their Sandbox may yet turn out to be ours. What they take, the worst of them with a cause, is little beside what our own take.
+func TestForeignPodsFit(t *testing.T) {
+	const foreign, most = 5000, 12 << 20
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	operator := scheme
+	operator.Mode = driverconf.ModeOperator
+	for name, status := range map[string]corev1.PodStatus{
+		"ready": {Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		"not scheduled, for a long reason": {Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: strings.Repeat("m", 2<<10),
+		}}},
+	} {
+		before, c := heap(), newCore()
+		list := Listing[snapshot.Pod]{Version: 1}
+		for n := range foreign {
+			uid := fmt.Sprintf("20000000-0000-4000-8000-%012d", n)
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "another-namespace", Name: fmt.Sprintf("a-sandbox-of-another-gateway-%d", n), UID: types.UID(uid),
+				Labels: map[string]string{workspace.LabelBoundaryRole: workspace.RoleWorkload},
+				OwnerReferences: []metav1.OwnerReference{{
+					APIVersion: sandboxapi.V1beta1.APIVersion(), Kind: sandboxapi.Kind, Name: "theirs", UID: types.UID("3" + uid[1:]), Controller: new(true),
+				}},
+			}, Status: status}
+			kept, err := snapshot.ReadPod(p, operator)
+			must(t, err)
+			list.Items = append(list.Items, Item[snapshot.Pod]{UID: kept.UID, Version: 1, Value: kept})
+		}
+		must(t, c.replacePods(list))
+		list = Listing[snapshot.Pod]{}
+		kept := heap() - before
+		t.Logf("%d foreign Pods that are %s take %d KiB", foreign, name, kept>>10)
+		if kept > most {
+			t.Errorf("that is more than %d KiB", most>>10)
+		}
+		if got := c.unowned(); got != foreign {
+			t.Errorf("%d are kept", got)
+		}
+		runtime.KeepAlive(list)
+	}
 }

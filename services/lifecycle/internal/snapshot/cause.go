@@ -135,19 +135,39 @@ func refusal(message string) Cause {
 	return Cause{}
 }
 
-// warnings are the reasons of events about Pods that are causes which no status says.
+// warnings are the reasons of events about Pods that are causes which no status says, or only seconds later.
 var warnings = map[string]Hindrance{
 	"FailedMount": Volume, "FailedAttachVolume": Volume, "FailedMapVolume": Volume,
-	"FailedCreatePodSandBox": Start, "FailedCreatePodContainer": Start, "NetworkNotReady": Start, "ErrImageNeverPull": ImagePull,
+	"FailedCreatePodSandBox": Start, "FailedCreatePodContainer": Start, "NetworkNotReady": Start,
+	"ErrImageNeverPull": ImagePull, "InspectFailed": ImagePull,
 }
 
-// CauseOfWarning is what an event of type Warning about a Pod says about why it does not come up; zero when its reason is none that does.
+// What kubelets say in events of the reason failed: that an image could not be got, and why; and that a container could not be started,
+// for one of the reasons in waiting, which an event before it or the status explains, or in words.
+const (
+	failed      = "Failed"
+	pullFailed  = "Failed to pull image "
+	startFailed = "Error: "
+)
+
+// CauseOfWarning is what an event of type Warning about a Pod says about why it does not come up; zero when it does not say that. Of an
+// image that cannot be pulled the event comes at once, and a kubelet may leave the status as it was until it tries again, ten seconds and
+// more later.
 func CauseOfWarning(reason, message string) Cause {
-	kind, ok := warnings[reason]
-	if !ok {
+	if kind, ok := warnings[reason]; ok {
+		return newCause(kind, "%s", because(reason, message))
+	}
+	if reason != failed {
 		return Cause{}
 	}
-	return newCause(kind, "%s", because(reason, message))
+	if strings.HasPrefix(message, pullFailed) {
+		return newCause(ImagePull, "%s", message)
+	}
+	why, ok := strings.CutPrefix(message, startFailed)
+	if _, code := waiting[why]; !ok || code || why == "" {
+		return Cause{}
+	}
+	return newCause(Start, "%s", why)
 }
 
 func because(reason, message string) string {

@@ -77,12 +77,23 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestCauseOfWarning(t *testing.T) {
-	for reason, want := range map[string]string{
-		"FailedMount": "volume: FailedMount: m", "FailedCreatePodSandBox": "container start: FailedCreatePodSandBox: m",
-		"Unhealthy": "", "BackOff": "", "": "",
+	const pull = `Failed to pull image "127.0.0.1:1/absent:1": failed to resolve reference: connection refused`
+	for name, c := range map[string]struct{ reason, message, want string }{
+		"mount":                      {"FailedMount", "m", "volume: FailedMount: m"},
+		"network of the Pod":         {"FailedCreatePodSandBox", "m", "container start: FailedCreatePodSandBox: m"},
+		"image name":                 {"InspectFailed", "cannot parse", "image pull: InspectFailed: cannot parse"},
+		"image pull":                 {"Failed", pull, "image pull: " + pull},
+		"image pull, the short word": {"Failed", "Error: ErrImagePull", ""},
+		"image pull, waits":          {"Failed", "Error: ImagePullBackOff", ""},
+		"container":                  {"Failed", `Error: secret "s" not found`, `container start: secret "s" not found`},
+		"nothing":                    {"Failed", "Error: ", ""},
+		"something else has failed":  {"Failed", "m", ""},
+		"probe":                      {"Unhealthy", "m", ""},
+		"back-off":                   {"BackOff", "m", ""},
+		"no reason":                  {"", "m", ""},
 	} {
-		if got := CauseOfWarning(reason, "m").String(); got != want {
-			t.Errorf("%s: %q, want %q", reason, got, want)
+		if got := CauseOfWarning(c.reason, c.message).String(); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

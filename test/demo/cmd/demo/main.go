@@ -5,7 +5,8 @@
 //	demo down   end that, and remove what a demo that was killed left
 //
 // KUBE chooses the cluster: node (what root gets without it), controlplane (what others get), or current, the current kubeconfig; with
-// that, IMAGES is a registry for the images, and GATEWAY_HOST the address at which Pods reach this machine.
+// that, IMAGES is a registry for the images, and GATEWAY_HOST the address at which Pods reach this machine. DEMO_PREFIX is another name for
+// everything in the cluster and on this machine, for who shares a cluster: demos with different ones do not meet.
 package main
 
 import (

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,11 +9,26 @@ import (
 	"os"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/portcullis-mesh/portcullis/test/demo"
 )
 
-// prefix is that of everything in the cluster.
-const prefix = "portcullis-demo"
+// usualPrefix is that of everything in the cluster, unless DEMO_PREFIX is another.
+const usualPrefix = "portcullis-demo"
+
+// longestPrefix leaves room for what comes behind it in names, and in paths of sockets.
+const longestPrefix = 20
+
+// setting is where and under which names a demo runs.
+func setting() (place *demo.Place, prefix string, err error) {
+	prefix = cmp.Or(os.Getenv("DEMO_PREFIX"), usualPrefix)
+	if problems := validation.IsDNS1123Label(prefix); len(problems) > 0 || len(prefix) > longestPrefix {
+		return nil, "", fmt.Errorf("DEMO_PREFIX is %.40q: it is to be a DNS label of at most %d characters", prefix, longestPrefix)
+	}
+	place, err = demo.Home(prefix)
+	return place, prefix, err
+}
 
 const (
 	title    = "Portcullis: authorization follows the cluster live, and closes when nobody can prove that it is current."
@@ -21,7 +37,7 @@ const (
 
 // play is the demo.
 func play(ctx context.Context, recording string) (err error) {
-	place, err := demo.Home()
+	place, prefix, err := setting()
 	if err == nil {
 		err = place.Take()
 	}
@@ -32,7 +48,7 @@ func play(ctx context.Context, recording string) (err error) {
 	t := screen()
 	defer t.Close()
 	t.Title(title, subtitle)
-	err = stage(ctx, t, place, func(w *demo.World) error { return demo.Play(ctx, t, w.Story()) })
+	err = stage(ctx, t, place, prefix, func(w *demo.World) error { return demo.Play(ctx, t, w.Story()) })
 	switch {
 	case ctx.Err() != nil:
 		t.End("Interrupted.")
@@ -41,6 +57,7 @@ func play(ctx context.Context, recording string) (err error) {
 		t.End("FAILED.")
 	default:
 		t.End("Done.")
+		err = place.Remove()
 	}
 	if recording != "" {
 		err = errors.Join(err, record(recording, t.Moments()))
@@ -48,11 +65,14 @@ func play(ctx context.Context, recording string) (err error) {
 	return err
 }
 
+// cleaning is what the timeline calls the removal of everything.
+const cleaning = "cleaned up"
+
 // stage prepares a World, has something done with it, and removes it whatever came of that.
-func stage(ctx context.Context, t *demo.Timeline, place *demo.Place, do func(*demo.World) error) error {
+func stage(ctx context.Context, t *demo.Timeline, place *demo.Place, prefix string, do func(*demo.World) error) error {
 	t.Step("0  Prepare", "A real Kubernetes API, NATS, four daemons as processes, each with its own ServiceAccount and its shipped Roles, and a gateway.")
 	t.Obey(ctx)
-	site, options, err := prepare(ctx, t, place)
+	site, options, err := prepare(ctx, t, place, prefix)
 	if err != nil {
 		return err
 	}
@@ -68,11 +88,11 @@ func stage(ctx context.Context, t *demo.Timeline, place *demo.Place, do func(*de
 	if ctx.Err() != nil {
 		t.Note("interrupted: everything that was made is removed", "")
 	}
-	return errors.Join(err, t.Check("cleaned up", func() (string, error) { return "", w.Close(ctx) }))
+	return errors.Join(err, t.Check(cleaning, func() (string, error) { return "", w.Close(ctx) }))
 }
 
 // prepare builds the programs and has a cluster, which starts meanwhile.
-func prepare(ctx context.Context, t *demo.Timeline, place *demo.Place) (*demo.Site, demo.Options, error) {
+func prepare(ctx context.Context, t *demo.Timeline, place *demo.Place, prefix string) (*demo.Site, demo.Options, error) {
 	root, err := demo.Root()
 	if err != nil {
 		return nil, demo.Options{}, err
@@ -90,7 +110,7 @@ func prepare(ctx context.Context, t *demo.Timeline, place *demo.Place) (*demo.Si
 		if err != nil {
 			return "", err
 		}
-		starting.Go(func() { o.Site, failed = cluster(ctx, t, root, kube) })
+		starting.Go(func() { o.Site, failed = startCluster(ctx, t, root, kube) })
 		o.Programs, err = demo.Programs(ctx, root, counted)
 		return "9 programs of this tree", err
 	})
@@ -115,7 +135,7 @@ func prepare(ctx context.Context, t *demo.Timeline, place *demo.Place) (*demo.Si
 	return o.Site, o, err
 }
 
-func cluster(ctx context.Context, t *demo.Timeline, root, kube string) (*demo.Site, error) {
+func startCluster(ctx context.Context, t *demo.Timeline, root, kube string) (*demo.Site, error) {
 	choice := os.Getenv("KUBE")
 	if choice == "" {
 		choice = demo.ControlPlane

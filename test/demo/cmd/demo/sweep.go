@@ -11,7 +11,7 @@ import (
 )
 
 // sweep removes what a demo that was killed has left. A cluster of ours that does not run has gone with everything in it.
-func sweep(ctx context.Context, t *demo.Timeline, place *demo.Place) error {
+func sweep(ctx context.Context, t *demo.Timeline, place *demo.Place, prefix string) error {
 	if err := place.Take(); err != nil {
 		return err
 	}
@@ -41,7 +41,10 @@ func sweep(ctx context.Context, t *demo.Timeline, place *demo.Place) error {
 			return site.Name + " at " + site.REST.Host, demo.Sweep(ctx, site, prefix, place.World())
 		}))
 	}
-	return errors.Join(problems...)
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
+	return place.Remove()
 }
 
 // runningClusters are the kubeconfigs of those of our clusters that run.

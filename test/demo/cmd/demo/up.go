@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
@@ -15,14 +17,17 @@ import (
 
 const lookAgain = 50 * time.Millisecond
 
-// up starts a keeper in the background, shows what it says until it is ready, and leaves it.
+// up starts a keeper in the background, shows what it says until it is ready, and leaves it. When one is up it says what is there.
 func up(ctx context.Context) error {
-	place, err := demo.Home()
+	place, _, err := setting()
 	if err != nil {
 		return err
 	}
-	if holder, err := place.Holder(); err != nil || holder != 0 {
-		return errors.Join(err, demo.ErrRunning)
+	switch holder, err := place.Holder(); {
+	case err != nil:
+		return err
+	case holder != 0:
+		return standing(place, holder)
 	}
 	log, err := os.OpenFile(place.Log(), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
@@ -63,6 +68,19 @@ func up(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
+// standing shows what the keeper that runs has said.
+func standing(place *demo.Place, holder int) error {
+	guide, err := os.ReadFile(place.Guide())
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; process %d is not up yet, or it only shows the demo", demo.ErrRunning, holder)
+	}
+	if err != nil {
+		return fmt.Errorf("read what is up: %w", err)
+	}
+	fmt.Printf("It is up already: process %d keeps it.\n%s", holder, guide)
+	return nil
+}
+
 // isUp is what a keeper tells who started it.
 const isUp = "up"
 
@@ -95,7 +113,7 @@ func keep(ctx context.Context) error {
 		return errors.New("keep is for 'demo up'")
 	}
 	defer func() { _ = starter.Close() }()
-	place, err := demo.Home()
+	place, prefix, err := setting()
 	if err == nil {
 		err = place.Take()
 	}
@@ -106,31 +124,54 @@ func keep(ctx context.Context) error {
 	t := demo.NewTimeline(os.Stdout, demo.Style{}, false, time.Now)
 	defer t.Close()
 	t.Title(title, "It stays up in the background, with one sandbox, until 'make down'.")
-	err = stage(ctx, t, place, func(w *demo.World) error {
+	err = stage(ctx, t, place, prefix, func(w *demo.World) error {
 		t.Step("1  A workspace with a sandbox", "")
 		if err := w.Furnish(ctx, t); err != nil {
 			return err
 		}
-		served := make(chan error, 1)
-		go func() { served <- w.Serve(ctx, place.Control()) }()
-		fmt.Print(w.Guide(place.Control()))
-		fmt.Printf("\nIt is up. 'make down' removes it; what it says meanwhile is in %s\n", place.Log())
-		if _, err := io.WriteString(starter, isUp); err != nil {
-			return err
-		}
-		_ = starter.Close()
-		err := <-served
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return err
+		return remain(ctx, w, place, starter)
 	})
+	if i := slices.IndexFunc(t.Moments(), func(m demo.Moment) bool { return m.What == cleaning && m.Kind == demo.Broken }); i >= 0 {
+		m := t.Moments()[i]
+		err = errors.Join(err, os.WriteFile(place.Failure(), []byte(m.Detail), 0o600))
+	}
 	return err
+}
+
+// remain tells the starter that all is up, and serves until ctx ends.
+func remain(ctx context.Context, w *demo.World, place *demo.Place, starter *os.File) error {
+	served := make(chan error, 1)
+	go func() {
+		served <- w.Serve(ctx, place.Control(), func(err error) { fmt.Println("tokens of the daemons:", err) })
+	}()
+	guide := w.Guide(place.Control()) + fmt.Sprintf("\nIt is up. '%s' removes it; what it says meanwhile is in %s\n", downCommand(), place.Log())
+	err := os.WriteFile(place.Guide(), []byte(guide), 0o600)
+	if err == nil {
+		fmt.Print(guide)
+		_, err = io.WriteString(starter, isUp)
+	}
+	if err != nil {
+		return err
+	}
+	_ = starter.Close()
+	err = <-served
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// downCommand is what ends this demo and no other.
+func downCommand() string {
+	if prefix := os.Getenv("DEMO_PREFIX"); prefix != "" {
+		return "make down DEMO_PREFIX=" + prefix
+	}
+	return "make down"
 }
 
 // down ends the keeper and waits until all is gone. When none runs it removes what one that was killed has left in a cluster that is there.
 func down(ctx context.Context) error {
-	place, err := demo.Home()
+	place, prefix, err := setting()
 	if err != nil {
 		return err
 	}
@@ -140,23 +181,40 @@ func down(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if holder != 0 {
-		return t.Check("the demo ends and removes what it made", func() (string, error) {
-			if err := syscall.Kill(holder, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return "", fmt.Errorf("ask process %d to end: %w", holder, err)
-			}
-			for {
-				left, err := place.Holder()
-				if err != nil || left != holder {
-					return fmt.Sprintf("process %d has ended", holder), err
-				}
-				select {
-				case <-ctx.Done():
-					return "", context.Cause(ctx)
-				case <-time.After(lookAgain):
-				}
-			}
-		})
+	if holder == 0 {
+		return sweep(ctx, t, place, prefix)
 	}
-	return sweep(ctx, t, place)
+	return t.Check("the demo ends and removes what it made", func() (string, error) {
+		if err := end(ctx, place, holder); err != nil {
+			return "", err
+		}
+		if failure, err := os.ReadFile(place.Failure()); err == nil {
+			return "", fmt.Errorf("it could not: %s\n'%s' once more removes what is left", failure, downCommand())
+		}
+		err := place.Take()
+		if errors.Is(err, demo.ErrRunning) { // somebody is quick
+			err = nil
+		} else if err == nil {
+			err = place.Remove()
+		}
+		return fmt.Sprintf("process %d has ended", holder), err
+	})
+}
+
+// end asks the keeper to end and waits until it has.
+func end(ctx context.Context, place *demo.Place, holder int) error {
+	if err := syscall.Kill(holder, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("ask process %d to end: %w", holder, err)
+	}
+	for {
+		left, err := place.Holder()
+		if err != nil || left != holder {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(lookAgain):
+		}
+	}
 }
