@@ -14,6 +14,7 @@ export PORTCULLIS_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/portcullis
 TOOLS := $(PORTCULLIS_CACHE)/tools/$(shell { go env GOVERSION; cat tools/*/go.mod tools/*/go.sum; } | sha256sum | cut -c1-16)
 BUF := $(TOOLS)/buf
 GOLANGCI := $(TOOLS)/golangci-lint
+GOVULN := $(TOOLS)/govulncheck
 PROTOC := $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 
 VERSION ?= $(shell git describe --tags --always 2>/dev/null || echo unknown)
@@ -67,6 +68,10 @@ build: ## Build the daemons into bin/.
 		CGO_ENABLED=0 go build -C services/$$d -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/bin/$$d ./cmd/$$d; \
 	done
 
+.PHONY: images
+images: ## Build all images into bin/images: OCI archives with bills of materials, no container engine needed.
+	go run ./test/images/cmd/images --version '$(VERSION)' --commit '$(COMMIT)'
+
 # The tests on a node wait for kubelets while the units compute, so both are run at once.
 .PHONY: test
 test: compiler ## Run every test: what needs no root, and, as root, what needs a real node.
@@ -86,8 +91,11 @@ test-long: compiler ## Run the tests that take too long for make test: every wri
 	$(CLUSTER) build controlplane
 	$(CLUSTER) run controlplane -- $(LONG) -run 'Crash|ManyAtOnce|Damage' -v ./test/supervisor
 	$(CLUSTER) run controlplane -- $(LONG) -v ./test/lifecycle
-	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; $(CLUSTER) run node -- $(LONG) -run Demo -v ./test/e2e; $(CLUSTER) down node; \
-	else echo "NOT RUN: the demo on a node needs root."; fi
+	$(CLUSTER) run controlplane -- $(LONG) -skip UpOnANode -v ./test/demo/... ./test/images/... ./test/broker
+	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; \
+		$(CLUSTER) run node -- $(LONG) -run 'Demo|Shipped|OperatorLabelOverlay' -v ./test/e2e; \
+		$(CLUSTER) run node -- $(LONG) -run UpOnANode -v ./test/demo/cmd/demo; $(CLUSTER) down node; \
+	else echo "NOT RUN: the demo, the images and the overlay on a node need root."; fi
 
 .PHONY: test-node
 test-node: compiler ## Run the tests that need a real node (root).
@@ -101,9 +109,9 @@ check: verify lint ## Run everything that looks at the code without running it.
 
 .PHONY: lint
 lint: $(GOLANGCI) $(BUF) ## Check format and style of Go and proto files.
-	@for m in $(MODULES) test/cluster/binaries/etcd; do \
+	@for m in $(MODULES) test/cluster/binaries/etcd test/cluster/binaries/coredns; do \
 		echo "lint $$m"; \
-		work=$$([ $$m = test/cluster/binaries/etcd ] && echo off || echo); \
+		work=$$(case $$m in test/cluster/binaries/*) echo off;; esac); \
 		(cd $$m && GOWORK=$$work $(GOLANGCI) fmt --diff ./... && GOWORK=$$work $(GOLANGCI) run --allow-parallel-runners ./...); \
 	done
 	cd proto && $(BUF) lint && $(BUF) format --diff --exit-code
@@ -119,7 +127,14 @@ verify: $(BUF) $(PROTOC) ## Check that what is generated or pinned is current an
 		echo "verify $$m alone"; \
 		(cd $$m && export GOWORK=off && go mod tidy -diff && go build ./... && go vet -tags portcullis_long ./...); \
 	done
-	@for m in tools/*/ test/cluster/binaries/*/; do (cd $$m && GOWORK=off go mod tidy -diff); done
+	@for m in tools/*/ test/cluster/binaries/*/ test/deploy/crds test/broker/natscli; do (cd $$m && GOWORK=off go mod tidy -diff); done
+
+.PHONY: vuln
+vuln: $(GOVULN) ## Look every module up in Go's vulnerability database, or in the copy that GOVULNDB names.
+	@found=; for m in $(MODULES); do echo "vuln $$m"; status=0; \
+		(cd $$m && GOWORK=off $(GOVULN) $${GOVULNDB:+-db $$GOVULNDB} ./...) || status=$$?; \
+		case $$status in 0) ;; 3) found=1 ;; *) echo "vuln: $$m was not looked up: vuln.go.dev must be reachable, or GOVULNDB name a copy of it"; exit 1 ;; esac; \
+	done; [ -z "$$found" ]
 
 .PHONY: generate
 generate: $(BUF) $(PROTOC) ## Generate the Go code of the proto files.
@@ -186,3 +201,5 @@ $(TOOLS)/protoc-gen-go:
 	$(call build-tool,protoc,google.golang.org/protobuf/cmd/protoc-gen-go)
 $(TOOLS)/protoc-gen-go-grpc:
 	$(call build-tool,protoc,google.golang.org/grpc/cmd/protoc-gen-go-grpc)
+$(GOVULN):
+	$(call build-tool,vuln,golang.org/x/vuln/cmd/govulncheck)

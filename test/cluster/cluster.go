@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/portcullis-mesh/portcullis/test/cluster/internal/dns"
 	"github.com/portcullis-mesh/portcullis/test/cluster/internal/keeper"
+	"github.com/portcullis-mesh/portcullis/test/cluster/internal/manifest"
 	"github.com/portcullis-mesh/portcullis/test/cluster/internal/node"
 )
 
@@ -32,6 +32,8 @@ const (
 	HostAddress = node.HostAddress
 	// ProbeImage is an image that answers over HTTP what a Pod can reach and read: see images/probe.
 	ProbeImage = node.ProbeImage
+	// DNSAddress is where Pods look for the name server, which runs if it was asked for: see [Cluster.DNS].
+	DNSAddress = dns.Address
 	// NodeName is the name of the one node.
 	NodeName = node.Name
 )
@@ -46,7 +48,7 @@ type Cluster struct {
 	rest       *rest.Config
 	client     kubernetes.Interface
 	dynamic    dynamic.Interface
-	mapper     *restmapper.DeferredDiscoveryRESTMapper
+	applier    *manifest.Applier
 }
 
 // Start returns the shared cluster of the profile, starting it if none runs. It stays up as long as
@@ -63,6 +65,17 @@ func Start(t testing.TB, p Profile) *Cluster {
 	return connect(t, a.Kubeconfig, a.Socket)
 }
 
+// DNS gives the cluster its name server, if nobody has yet: Pods then resolve the names of Services. It stays as long as
+// the cluster. Node profile only.
+func (c *Cluster) DNS(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	defer cancel()
+	if err := keeper.ServeDNS(ctx, c.kubeconfig, c.socket, os.Stderr); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func connect(t testing.TB, kubeconfig, socket string) *Cluster {
 	t.Helper()
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -77,7 +90,7 @@ func connect(t testing.TB, kubeconfig, socket string) *Cluster {
 	if c.dynamic, err = dynamic.NewForConfig(cfg); err != nil {
 		t.Fatalf("make a dynamic client: %v", err)
 	}
-	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.client.Discovery()))
+	c.applier = manifest.NewApplier(c.dynamic, c.client)
 	return c
 }
 

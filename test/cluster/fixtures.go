@@ -1,11 +1,8 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"path/filepath"
 	"testing"
@@ -14,12 +11,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -148,51 +141,20 @@ func (c *Cluster) ServiceAccountClient(t testing.TB, namespace, account string) 
 // Namespaced objects without a namespace go to the given one.
 func (c *Cluster) Apply(t testing.TB, namespace string, manifests []byte) {
 	t.Helper()
-	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
-	for {
-		obj := &unstructured.Unstructured{}
-		err := reader.Decode(obj)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Fatalf("decode manifest: %v", err)
-		}
-		if len(obj.Object) == 0 {
-			continue
-		}
-		if err := c.apply(t.Context(), namespace, obj); err != nil {
-			t.Fatalf("apply %s %s: %v", obj.GetKind(), obj.GetName(), err)
-		}
+	if err := c.applier.Apply(t.Context(), namespace, manifests); err != nil {
+		t.Fatal(err)
 	}
 }
 
-func (c *Cluster) apply(ctx context.Context, namespace string, obj *unstructured.Unstructured) error {
-	gvk := obj.GroupVersionKind()
-	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if meta.IsNoMatchError(err) { // a CRD may be younger than the cached discovery
-		c.mapper.Reset()
-		mapping, err = c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+// Withdraw deletes the objects of the YAML documents, the last first, without waiting until they are gone. It is for cleaning up: a
+// failure is an error of the test, and the rest is deleted all the same.
+func (c *Cluster) Withdraw(t testing.TB, namespace string, manifests []byte) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitLimit)
+	defer cancel()
+	if err := c.applier.Delete(ctx, namespace, manifests); err != nil {
+		t.Error(err)
 	}
-	if err != nil {
-		return err
-	}
-	var client dynamic.ResourceInterface = c.dynamic.Resource(mapping.Resource)
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		if obj.GetNamespace() == "" {
-			obj.SetNamespace(namespace)
-		}
-		client = c.dynamic.Resource(mapping.Resource).Namespace(obj.GetNamespace())
-	}
-	body, err := obj.MarshalJSON()
-	if err != nil {
-		return err
-	}
-	force := true
-	_, err = client.Patch(ctx, obj.GetName(), "application/apply-patch+yaml", body, metav1.PatchOptions{
-		FieldManager: "portcullis-test", Force: &force, FieldValidation: metav1.FieldValidationStrict,
-	})
-	return err
 }
 
 // AwaitPod waits until the Pod is Ready and returns it. A Pod that ended fails the test at once.

@@ -41,7 +41,17 @@ func (c *Cluster) LoadProgram(t testing.TB, ref, name, module, pkg string) {
 	if err := image.Write(archive, spec); err != nil {
 		t.Fatal(err)
 	}
-	if err := image.Load(t.Context(), c.socket, archive); err != nil {
+	c.LoadArchive(t, archive)
+}
+
+// LoadArchive loads an archive of images, in Docker's form or OCI's, into the node, under the names that it gives them.
+// Node profile only.
+func (c *Cluster) LoadArchive(t testing.TB, path string) {
+	t.Helper()
+	if c.socket == "" {
+		t.Fatalf("load image archive %s: only the node profile runs images", path)
+	}
+	if err := image.Load(t.Context(), c.socket, path); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -51,7 +51,7 @@ var loaded struct {
 	images companions.Images
 }
 
-func loadImages(t *testing.T, c *cluster.Cluster) companions.Images {
+func loadImages(t testing.TB, c *cluster.Cluster) companions.Images {
 	t.Helper()
 	loaded.Lock()
 	defer loaded.Unlock()
@@ -171,7 +171,7 @@ func (g *ground) box(t testing.TB, namespace string, changes ...func(*supervisor
 }
 
 // volume is a directory of the node that only this claim can have.
-func volume(t testing.TB, c *cluster.Cluster, namespace, claim string) {
+func volume(t testing.TB, c *cluster.Cluster, namespace, claim string) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "workspace")
 	noError(t, err)
@@ -199,6 +199,7 @@ func volume(t testing.TB, c *cluster.Cluster, namespace, claim string) {
 		}
 		_ = os.RemoveAll(dir) // a Pod may write to it as long as its namespace goes
 	})
+	return dir
 }
 
 // provision asks for a first run and returns its session once both Pods run and trust each other.

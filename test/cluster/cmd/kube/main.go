@@ -41,7 +41,7 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(
 		profileCommand("build", "Build and install what the profile needs", build),
-		profileCommand("up", "Start the cluster and keep it until kube down", up),
+		upCommand(),
 		profileCommand("down", "Stop the cluster and remove everything of it", down),
 		profileCommand("kubeconfig", "Print the path of the running cluster's kubeconfig", kubeconfig),
 		runCommand(),
@@ -68,9 +68,18 @@ func profileCommand(name, short string, do func(context.Context, keeper.Profile)
 	}
 }
 
+func upCommand() *cobra.Command {
+	var services bool
+	c := profileCommand("up", "Start the cluster and keep it until kube down", func(ctx context.Context, p keeper.Profile) error {
+		return up(ctx, p, services)
+	})
+	c.Flags().BoolVar(&services, "services", false, "also run the cluster's name server (profile node), which takes some seconds")
+	return c
+}
+
 func build(ctx context.Context, p keeper.Profile) error { return keeper.Prepare(ctx, p, os.Stderr) }
 
-func up(ctx context.Context, p keeper.Profile) error {
+func up(ctx context.Context, p keeper.Profile, services bool) error {
 	a, err := keeper.Attach(ctx, p, os.Stderr)
 	if err != nil {
 		return err
@@ -78,6 +87,11 @@ func up(ctx context.Context, p keeper.Profile) error {
 	defer a.Release()
 	if err := keeper.Pin(p); err != nil {
 		return err
+	}
+	if services {
+		if err := keeper.ServeDNS(ctx, a.Kubeconfig, a.Socket, os.Stderr); err != nil {
+			return err
+		}
 	}
 	fmt.Printf("export KUBECONFIG=%s\n", a.Kubeconfig)
 	fmt.Fprintf(os.Stderr, "logs: %s\n", a.Logs)

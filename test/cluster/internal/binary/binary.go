@@ -40,7 +40,7 @@ func kubernetes(name string) Binary {
 	}
 }
 
-// The programs of a cluster. The last three are only needed by the node profile.
+// The programs of a cluster. The last four are only needed by the node profile.
 var (
 	Etcd              = Binary{Name: "etcd", Module: "test/cluster/binaries/etcd", Package: "."}
 	APIServer         = kubernetes("kube-apiserver")
@@ -53,6 +53,7 @@ var (
 		Module:  "test/cluster/binaries/kuberouter",
 		Package: "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router",
 	}
+	CoreDNS = Binary{Name: "coredns", Module: "test/cluster/binaries/coredns", Package: "."}
 )
 
 // Cache builds into and serves from one directory.

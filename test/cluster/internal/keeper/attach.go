@@ -87,6 +87,11 @@ func prepare(ctx context.Context, p Profile, log io.Writer) (keeper string, err 
 	if err != nil {
 		return "", err
 	}
+	if p == Node { // the name server is no part of what runs until somebody asks for it, but nobody should wait for its build then
+		if _, err := cache.Paths(ctx, binary.CoreDNS); err != nil {
+			return "", err
+		}
+	}
 	return cache.Own(ctx, "kube", "test", "./cluster/cmd/kube")
 }
 

@@ -145,7 +145,7 @@ func start(ctx context.Context, pl place, p Profile, log io.Writer) (_ *running,
 		if err := node.NetworkUp(ctx); err != nil {
 			return nil, err
 		}
-		cfg.Address, cfg.PodCIDR = node.HostAddress, node.PodCIDR
+		cfg.Address, cfg.Port, cfg.PodCIDR = node.HostAddress, node.APIPort, node.PodCIDR
 	}
 	c := &running{}
 	defer func() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/portcullis-mesh/portcullis/test/cluster/internal/dns"
 	"github.com/portcullis-mesh/portcullis/test/cluster/internal/pki"
 )
 
@@ -81,6 +82,8 @@ authentication:
 authorization: {mode: Webhook}
 cgroupDriver: cgroupfs
 cgroupRoot: /%[7]s
+clusterDNS: [%[8]s]
+clusterDomain: %[9]s
 containerRuntimeEndpoint: "unix://%[3]s"
 enforceNodeAllocatable: []
 failCgroupV1: false
@@ -95,7 +98,7 @@ tlsPrivateKeyFile: %[6]q
 evictionHard: {memory.available: "1Mi"}
 imageGCHighThresholdPercent: 100
 syncFrequency: 10s
-`, Address, ca, socketPath(dir), filepath.Join(dir, "podlogs"), serving.Cert, serving.Key, cgroupRoot)
+`, Address, ca, socketPath(dir), filepath.Join(dir, "podlogs"), serving.Cert, serving.Key, cgroupRoot, dns.Address, dns.Domain)
 }
 
 // proxyConfig uses the nftables mode; the machine's connection tracking limits are not the node's to

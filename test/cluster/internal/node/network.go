@@ -15,6 +15,7 @@ import (
 const (
 	HostAddress = "10.213.0.1" // the machine, as Pods and the node see it
 	Address     = "10.213.0.2" // the node
+	APIPort     = 6443         // the API server's, as Pods see it behind its Service, if it is free
 	PodCIDR     = "10.244.0.0/16"
 
 	hostCIDR  = "10.213.0.1/30"

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-const validity = 24 * time.Hour
+// validity is longer than any cluster stands: nobody renews its certificates.
+const validity = 365 * 24 * time.Hour
 
 // Authority signs the leaves of one cluster.
 type Authority struct {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/portcullis-mesh/portcullis/test/cluster/internal/pki"
@@ -28,6 +29,9 @@ type Config struct {
 	// Address is what the API server listens on; 127.0.0.1 when empty. Any other address is also
 	// advertised to the cluster as the endpoint of the kubernetes Service.
 	Address string
+	// Port is the API server's, if it is free; any other if not, and when zero. Where policies are enforced they are judged
+	// by this port, not by the Service's, and policies name the usual one.
+	Port int
 	// PodCIDR is set when a real node joins: the controller manager then hands out Pod ranges.
 	PodCIDR string
 }
@@ -126,7 +130,7 @@ func (p *Plane) startEtcd(ctx context.Context) error {
 // is ready.
 func (p *Plane) StartAPIServer(ctx context.Context) (err error) {
 	if p.apiPort == 0 {
-		if p.apiPort, _, err = freePorts(); err != nil {
+		if p.apiPort, err = p.choosePort(ctx); err != nil {
 			return err
 		}
 	}
@@ -326,6 +330,18 @@ func get(ctx context.Context, client *http.Client, url string) error {
 		return fmt.Errorf("GET %s: %s: %s", url, resp.Status, body)
 	}
 	return nil
+}
+
+// choosePort returns the port that is wished for the API server, if nobody listens on it.
+func (p *Plane) choosePort(ctx context.Context) (int, error) {
+	if p.cfg.Port != 0 {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(p.cfg.Address, strconv.Itoa(p.cfg.Port)))
+		if err == nil {
+			return p.cfg.Port, l.Close()
+		}
+	}
+	port, _, err := freePorts()
+	return port, err
 }
 
 // freePorts returns two loopback ports that were free a moment ago. Programs take their ports by
