@@ -193,13 +193,19 @@ func explainRequest(filter string, err, refusal error) error {
 	}
 }
 
-// refusedSince is the newest error of a connection, after a request, if that is a refusal to create a consumer that was
-// not there before the request; else nil. A connection keeps its newest error for life, and each is a value of its own.
+// refusedSince is the newest error of a connection, after a request, if that is why there was no answer; else nil: a refusal
+// to create a consumer that was not there before the request, or one of the inbox, which a connection asks for once. A
+// connection keeps its newest error for life, and each is a value of its own.
 func refusedSince(before, after error) error {
-	if errors.Is(after, before) || !isRefusal(after, "CREATE") {
-		return nil
+	if refusesInbox(after) || !errors.Is(after, before) && isRefusal(after, "CREATE") {
+		return after
 	}
-	return after
+	return nil
+}
+
+// refusesInbox reports whether an error of a connection refuses it the subscription to which answers come.
+func refusesInbox(err error) bool {
+	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), "Subscription to ")
 }
 
 // isRefusal reports whether an error of a connection refuses this operation on consumers.

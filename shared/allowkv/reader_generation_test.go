@@ -117,6 +117,7 @@ func TestRefusedSince(t *testing.T) {
 		return fmt.Errorf("%w: Permissions Violation for Publish to \"$JS.API.CONSUMER.%s.x\"", nats.ErrPermissionViolation, operation)
 	}
 	old := refusal("CREATE")
+	inbox := fmt.Errorf("%w: Permissions Violation for Subscription to \"mine.x.*\"", nats.ErrPermissionViolation)
 	for _, c := range []struct {
 		name          string
 		before, after error
@@ -126,6 +127,8 @@ func TestRefusedSince(t *testing.T) {
 		{"a refusal", nil, refusal("CREATE"), true},
 		{"an old one", old, old, false},
 		{"an old one again", old, refusal("CREATE"), true},
+		{"of the inbox", nil, inbox, true},
+		{"of the inbox, an old one", inbox, inbox, true},
 		{"of something else", nil, refusal("DELETE"), false},
 		{"another error", nil, nats.ErrTimeout, false},
 	} {

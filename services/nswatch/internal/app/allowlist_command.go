@@ -37,7 +37,7 @@ whole: every table is checked, and a problem in any of them ends the command.`,
 		RunE: command.NeedsSubcommand,
 	}
 	parent.AddCommand(a.bootstrap(), a.show(), a.verify(), a.watch())
-	return []*cobra.Command{keysCommand(), parent}
+	return []*cobra.Command{keysCommand(), parent, natsCommand(env), secretsCommand(load, env)}
 }
 
 // allowlistCommands make the subcommands of allowlist.
