@@ -1,0 +1,173 @@
+package deploy_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/portcullis-mesh/portcullis/test/deploy"
+)
+
+// rules are what every rendering keeps.
+var rules = map[string]func(*deploy.World) breaches{
+	"Pods are restricted":      podsRestricted,
+	"Pods are frugal":          podsFrugal,
+	"Pods end in their time":   podsEnd,
+	"Pods are probed":          podsProbed,
+	"files follow changes":     filesFollow,
+	"settings are hashed":      settingsAreHashed,
+	"nothing is missing":       nothingIsMissing,
+	"Services serve":           servicesServe,
+	"budgets hold":             budgetsHold,
+	"policies fit":             policiesFit,
+	"bindings bind":            bindingsBind,
+	"rights are narrow":        rightsAreNarrow,
+	"lists are full":           listsAreFull,
+	"names are whole":          namesAreWhole,
+	"settings are read as one": settingsAgree,
+}
+
+func survey(t *testing.T, objects []*unstructured.Unstructured) *deploy.World {
+	t.Helper()
+	w, err := deploy.Survey(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	for name, rendering := range rendered(t) {
+		for title, rule := range rules {
+			t.Run(name+"/"+title, func(t *testing.T) {
+				t.Parallel()
+				for _, breach := range rule(survey(t, rendering.Objects)) {
+					t.Error(breach)
+				}
+			})
+		}
+	}
+}
+
+// at sets a value deep inside the object of a kind and name. A number in path is an index; nil removes.
+func at(kind, name string, value any, path ...any) func([]*unstructured.Unstructured) bool {
+	return func(objects []*unstructured.Unstructured) bool {
+		i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == kind && (o.GetName() == name || strings.HasPrefix(o.GetName(), name+"-") && kind == "ConfigMap")
+		})
+		if i < 0 {
+			return false
+		}
+		var inside any = objects[i].Object
+		for n, step := range path {
+			last := n == len(path)-1
+			switch s := step.(type) {
+			case string:
+				m := inside.(map[string]any)
+				if last && value == nil {
+					delete(m, s)
+				} else if last {
+					m[s] = value
+				}
+				inside = m[s]
+			case int:
+				l := inside.([]any)
+				if last {
+					l[s] = value
+				}
+				inside = l[s]
+			}
+		}
+		return true
+	}
+}
+
+const (
+	spec     = "spec"
+	template = "template"
+)
+
+// container is the way to a field of the only container of a Deployment.
+func container(path ...any) []any {
+	return append([]any{spec, template, spec, "containers", 0}, path...)
+}
+
+// TestRulesNotice: each rule notices what it is for, in an installation that is right but for it.
+func TestRulesNotice(t *testing.T) {
+	t.Parallel()
+	type list = []any
+	type object = map[string]any
+	tests := map[string]struct {
+		rule, want string
+		of         string // the rendering; operator-label if empty
+		breaks     func([]*unstructured.Unstructured) bool
+	}{
+		"as root":                {rule: "Pods are restricted", want: "runAsNonRoot", breaks: at("Deployment", "nswatch", nil, spec, template, spec, "securityContext", "runAsNonRoot")},
+		"any system call":        {rule: "Pods are restricted", want: "seccompProfile", breaks: at("Deployment", "nswatch", nil, spec, template, spec, "securityContext", "seccompProfile")},
+		"capabilities":           {rule: "Pods are restricted", want: "capabilities", breaks: at("Deployment", "lifecycle", nil, container("securityContext", "capabilities")...)},
+		"writable root":          {rule: "Pods are restricted", want: "can write to the root", breaks: at("Deployment", "lifecycle", false, container("securityContext", "readOnlyRootFilesystem")...)},
+		"Services in the env":    {rule: "Pods are frugal", want: "addresses of all Services", breaks: at("Deployment", "lifecycle", true, spec, template, spec, "enableServiceLinks")},
+		"no memory limit":        {rule: "Pods are frugal", want: "a limit of memory", breaks: at("Deployment", "lifecycle", nil, container("resources", "limits")...)},
+		"throttled":              {rule: "Pods are frugal", want: "none of processor time", breaks: at("Deployment", "lifecycle", object{"cpu": "1", "memory": "1Gi"}, container("resources", "limits")...)},
+		"no tag":                 {rule: "Pods are frugal", want: "whatever portcullis/tokenauth is today", breaks: at("Deployment", "tokenauth", "portcullis/tokenauth", container("image")...)},
+		"collector too late":     {rule: "Pods are frugal", want: "GOMEMLIMIT", breaks: at("Deployment", "tokenauth", "256MiB", container("env", 2, "value")...)},
+		"killed while it stops":  {rule: "Pods end in their time", want: "killed in the middle", breaks: at("Deployment", "tokenauth", int64(22), spec, template, spec, "terminationGracePeriodSeconds")},
+		"ends without a word":    {rule: "Pods end in their time", want: "nobody sees why", breaks: at("Deployment", "tokenauth", nil, container("terminationMessagePolicy")...)},
+		"no readiness":           {rule: "Pods are probed", want: "no readiness probe", breaks: at("Deployment", "tokenauth", nil, container("readinessProbe")...)},
+		"probe of no port":       {rule: "Pods are probed", want: "for port admin", breaks: at("Deployment", "tokenauth", "admin", container("livenessProbe", "httpGet", "port")...)},
+		"list by subPath":        {of: "operator-file", rule: "files follow changes", want: "a subPath at /etc/portcullis/namespaces", breaks: at("Deployment", "nswatch", "namespaces.json", container("volumeMounts", 0, "subPath")...)},
+		"mount of nothing":       {rule: "files follow changes", want: "there is no such volume", breaks: at("Deployment", "tokenauth", "other", container("volumeMounts", 0, "name")...)},
+		"settings without hash":  {rule: "settings are hashed", want: "no hash", breaks: at("ConfigMap", "portcullis-config", "portcullis-config", "metadata", "name")},
+		"unknown Secret":         {rule: "nothing is missing", want: "Secret portcullis/other", breaks: at("Deployment", "supervisorctl", "other", spec, template, spec, "volumes", 1, "secret", "secretName")},
+		"account is missing":     {rule: "nothing is missing", want: "ServiceAccount portcullis/other", breaks: at("Deployment", "supervisorctl", "other", spec, template, spec, "serviceAccountName")},
+		"settings are missing":   {rule: "nothing is missing", want: "ConfigMap portcullis/portcullis-config", breaks: at("ConfigMap", "portcullis-config", "renamed", "metadata", "name")},
+		"Service for nobody":     {rule: "Services serve", want: "0 workloads", breaks: at("Service", "tokenauth", object{"app": "x"}, spec, "selector")},
+		"Service to no port":     {rule: "Services serve", want: "port grpc", breaks: at("Service", "tokenauth", "grpc", spec, "ports", 0, "targetPort")},
+		"budget for nobody":      {rule: "budgets hold", want: "0 workloads", breaks: at("PodDisruptionBudget", "tokenauth", object{"app": "x"}, spec, "selector", "matchLabels")},
+		"budget holds drains up": {rule: "budgets hold", want: "minAvailable", breaks: at("PodDisruptionBudget", "tokenauth", int64(1), spec, "minAvailable")},
+		"policy for nobody":      {rule: "policies fit", want: "is for no Pod", breaks: at("NetworkPolicy", "tokenauth", object{"app": "x"}, spec, "podSelector", "matchLabels")},
+		"policy of one way":      {rule: "policies fit", want: "bounds Deployment tokenauth in both", breaks: at("NetworkPolicy", "tokenauth", list{"Ingress"}, spec, "policyTypes")},
+		"policy opens to none":   {rule: "policies fit", want: "Pods that are not there", breaks: at("NetworkPolicy", "tokenauth", object{"app": "x"}, spec, "ingress", 0, "from", 0, "podSelector", "matchLabels")},
+		"policy opens to all":    {rule: "policies fit", want: "every namespace", breaks: at("NetworkPolicy", "tokenauth", object{}, spec, "ingress", 1, "from", 0, "namespaceSelector")},
+		"policy of no port":      {rule: "policies fit", want: "port grpc", breaks: at("NetworkPolicy", "tokenauth", "grpc", spec, "ingress", 0, "ports", 0, "port")},
+		"out by every port":      {rule: "policies fit", want: "every port out", breaks: at("NetworkPolicy", "tokenauth", nil, spec, "egress", 1, "ports")},
+		"role is missing":        {rule: "bindings bind", want: "binds /other", breaks: at("ClusterRoleBinding", "portcullis-tokenauth", "other", "roleRef", "name")},
+		"bound to a stranger":    {rule: "bindings bind", want: "portcullis/other, which is not there", breaks: at("ClusterRoleBinding", "portcullis-tokenauth", "other", "subjects", 0, "name")},
+		"bound to everybody":     {rule: "bindings bind", want: "for Group", breaks: at("ClusterRoleBinding", "portcullis-tokenauth", "Group", "subjects", 0, "kind")},
+		"all verbs":              {rule: "rights are narrow", want: "grants *", breaks: at("ClusterRole", "portcullis-tokenauth", list{"*"}, "rules", 0, "verbs")},
+		"reads Secrets":          {rule: "rights are narrow", want: "Secrets that it does not name", breaks: at("ClusterRole", "portcullis-tokenauth", list{"secrets"}, "rules", 1, "resources")},
+		"reads all Secrets":      {of: "managed", rule: "rights are narrow", want: "Secrets that it does not name", breaks: at("Role", "supervisorctl-sources", nil, "rules", 0, "resourceNames")},
+		"runs things in Pods":    {rule: "rights are narrow", want: "pods/exec", breaks: at("ClusterRole", "portcullis-tokenauth", list{"pods/exec"}, "rules", 1, "resources")},
+		"empty list":             {rule: "lists are full", want: ".spec.ingress", breaks: at("NetworkPolicy", "tokenauth", list{}, spec, "ingress")},
+		"twice":                  {rule: "names are whole", want: "Service portcullis/tokenauth is there twice", breaks: at("Service", "supervisorctl", "tokenauth", "metadata", "name")},
+		"other port":             {rule: "settings are read as one", want: "tokenauth.listen_address", breaks: at("Deployment", "tokenauth", int64(9443), container("ports", 1, "containerPort")...)},
+		"file of no mount":       {rule: "settings are read as one", want: "portcullis.mesh.ca_file", breaks: at("Deployment", "tokenauth", "/elsewhere", container("volumeMounts", 1, "mountPath")...)},
+		"calls no Service":       {rule: "settings are read as one", want: `calls "tokenauth.portcullis.svc:8443"`, breaks: at("Service", "tokenauth", int64(9443), spec, "ports", 0, "port")},
+		"NATS is elsewhere":      {rule: "settings are read as one", want: `calls "nats.portcullis.svc:4222"`, breaks: at("Service", "nats", "broker", "metadata", "name")},
+		"other Lease":            {rule: "settings are read as one", want: "Lease portcullis-nswatch-openshell", breaks: at("Role", "nswatch", list{"portcullis-nswatch-other"}, "rules", 1, "resourceNames")},
+		"sources differ":         {of: "managed", rule: "settings are read as one", want: "supervisorctl-sources", breaks: at("Role", "supervisorctl-sources", list{"openshell-pull"}, "rules", 0, "resourceNames")},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of := test.of
+			if of == "" {
+				of = "operator-label"
+			}
+			var objects []*unstructured.Unstructured
+			for _, object := range rendered(t)[of].Objects {
+				objects = append(objects, object.DeepCopy())
+			}
+			if !test.breaks(objects) {
+				t.Fatal("there is nothing to break")
+			}
+			found := rules[test.rule](survey(t, objects))
+			if !strings.Contains(strings.Join(found, "\n"), test.want) {
+				t.Errorf("%s found %q, and nothing of %q", test.rule, []string(found), test.want)
+			}
+		})
+	}
+}

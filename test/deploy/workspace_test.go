@@ -1,0 +1,63 @@
+package deploy_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mesh/portcullis/test/deploy"
+)
+
+// rightsOf are what a role grants: "verb resource.group", with the name where there is one.
+func rightsOf(t *testing.T, w *deploy.World, namespace, name string) map[string]bool {
+	t.Helper()
+	i := slices.IndexFunc(w.Roles, func(r deploy.Role) bool { return r.Namespace == namespace && r.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no role %s/%s", namespace, name)
+	}
+	granted := map[string]bool{}
+	for _, rule := range w.Roles[i].Rules {
+		for _, verb := range rule.Verbs {
+			for _, group := range rule.APIGroups {
+				for _, of := range rule.Resources {
+					granted[verb+" "+of+"."+group] = true
+				}
+			}
+		}
+	}
+	return granted
+}
+
+// TestRightsAreShared: what the component rights-per-workspace takes away, the component workspace gives back in one namespace, and
+// nothing is in both. So the daemons' own tests of their rights, which are of the two together, hold.
+func TestRightsAreShared(t *testing.T) {
+	t.Parallel()
+	all := rendered(t)
+	for _, daemon := range []string{"lifecycle", "supervisorctl"} {
+		t.Run(daemon, func(t *testing.T) {
+			t.Parallel()
+			whole := rightsOf(t, survey(t, all["operator-label"].Objects), "", "portcullis-"+daemon)
+			left := rightsOf(t, survey(t, all["guarded"].Objects), "", "portcullis-"+daemon)
+			given := rightsOf(t, survey(t, all["workspace"].Objects), "team-a", "portcullis-"+daemon)
+			together := maps.Clone(left)
+			for right := range given {
+				if left[right] {
+					t.Errorf("%q is granted in every namespace and in the workspace", right)
+				}
+				together[right] = true
+			}
+			if diff := cmp.Diff(whole, together); diff != "" {
+				t.Errorf("the two together are not what the base grants (- base, + both):\n%s", diff)
+			}
+			for right := range left {
+				for _, verb := range []string{"create ", "delete ", "patch ", "update "} {
+					if len(right) > len(verb) && right[:len(verb)] == verb {
+						t.Errorf("%q is still granted everywhere", right)
+					}
+				}
+			}
+		})
+	}
+}

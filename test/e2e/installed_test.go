@@ -1,0 +1,275 @@
+//go:build portcullis_long
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/portcullis-mesh/portcullis/test/agentsandbox"
+	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
+	"github.com/portcullis-mesh/portcullis/test/cluster"
+	"github.com/portcullis-mesh/portcullis/test/deploy"
+	"github.com/portcullis-mesh/portcullis/test/images"
+)
+
+// installed is the namespace that the manifests name. One installation is on the node at a time.
+const installed = "portcullis"
+
+// kustomization is what an operator writes: the overlay as it is shipped, Secrets that are made in the cluster, and images.
+const kustomization = `
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [%[1]s/overlays/operator-label]
+components: [%[1]s/components/certs-job]
+images:
+`
+
+// install renders the overlay with the images of this work tree and applies it. What it made is gone when the test has ended.
+func install(t *testing.T, c *cluster.Cluster, names map[string]string) *deploy.Rendering {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	noError(t, err)
+	manifests, err := filepath.Abs(filepath.Join("..", "..", "deploy", "kustomize"))
+	noError(t, err)
+	manifests, err = filepath.Rel(dir, manifests) // kustomize takes no other
+	noError(t, err)
+	text := fmt.Sprintf(kustomization, manifests)
+	for name, reference := range names {
+		image, tag, _ := strings.Cut(reference, ":")
+		if name == images.NATS {
+			image = "nats"
+		}
+		text += fmt.Sprintf("  - {name: %s, newTag: %q}\n", image, tag)
+	}
+	noError(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
+	rendered, err := deploy.Render(dir)
+	noError(t, err)
+	t.Cleanup(func() {
+		c.Withdraw(t, installed, rendered.Text)
+		cluster.Eventually(detached{t}, "the installation is gone", func(ctx context.Context) error {
+			_, err := c.Client().CoreV1().Namespaces().Get(ctx, installed, metav1.GetOptions{})
+			if err == nil {
+				return fmt.Errorf("namespace %s is still there", installed)
+			}
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		})
+	})
+	volume(t, c, installed, "data-nats-0")
+	c.Apply(t, installed, rendered.Text)
+	return rendered
+}
+
+// detached is a test whose context does not end before its cleanups do.
+type detached struct{ *testing.T }
+
+// Context is the test's without its end.
+func (d detached) Context() context.Context { return context.WithoutCancel(d.T.Context()) }
+
+// The overlay for operator mode by label, installed as an operator installs it, on a cluster that enforces what it says: the Secrets are
+// made, every daemon becomes ready in its time without a restart, and the list follows a label.
+func TestOperatorLabelOverlay(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, cluster.Node)
+	c.DNS(t)
+	names := loadShipped(t, c)
+	agentsandbox.Start(t, c.RESTConfig(), agentsandbox.Config{Owns: agentsandbox.NamespacePrefix("installed-"), Dialect: reconcile.Newest()})
+	rendered := install(t, c, names)
+	for _, job := range []string{"portcullis-provision", "nats-bootstrap"} {
+		awaitJob(t, c, job)
+	}
+	awaitWorkloads(t, c, rendered)
+	demandNoRestart(t, c)
+	demandListFollowsLabels(t, c)
+	demandClosed(t, c)
+}
+
+// awaitJob waits until a job has done its work.
+func awaitJob(t *testing.T, c *cluster.Cluster, name string) {
+	t.Helper()
+	cluster.Eventually(t, "Job "+name, func(ctx context.Context) error {
+		job, err := c.Client().BatchV1().Jobs(installed).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, condition := range job.Status.Conditions {
+			if condition.Type == batchv1.JobComplete && condition.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v: %s", job.Status, unready(ctx, c))
+	})
+}
+
+// awaitWorkloads waits until every Deployment and StatefulSet has all its Pods ready.
+func awaitWorkloads(t *testing.T, c *cluster.Cluster, rendered *deploy.Rendering) {
+	t.Helper()
+	apps := c.Client().AppsV1()
+	for _, object := range rendered.Objects {
+		name := object.GetName()
+		cluster.Eventually(t, object.GetKind()+" "+name+" is ready", func(ctx context.Context) error {
+			wanted, ready := int32(0), int32(0)
+			switch object.GetKind() {
+			case "Deployment":
+				d, err := apps.Deployments(installed).Get(ctx, name, metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				wanted, ready = *d.Spec.Replicas, d.Status.AvailableReplicas
+			case "StatefulSet":
+				s, err := apps.StatefulSets(installed).Get(ctx, name, metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				wanted, ready = *s.Spec.Replicas, s.Status.AvailableReplicas
+			}
+			if ready < wanted {
+				return fmt.Errorf("%d of %d: %s", ready, wanted, unready(ctx, c))
+			}
+			return nil
+		})
+	}
+}
+
+// unready are the Pods that are not ready, and why.
+func unready(ctx context.Context, c *cluster.Cluster) string {
+	pods, err := c.Client().CoreV1().Pods(installed).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	var said []string
+	for _, pod := range pods.Items {
+		for _, status := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+			if status.Ready || status.State.Terminated != nil && status.State.Terminated.ExitCode == 0 {
+				continue
+			}
+			log, _ := c.Client().CoreV1().Pods(installed).GetLogs(pod.Name, &corev1.PodLogOptions{Container: status.Name, TailLines: new(int64(3))}).DoRaw(ctx)
+			said = append(said, fmt.Sprintf("%s/%s: %+v\n%s", pod.Name, status.Name, status.State, log))
+		}
+	}
+	return strings.Join(said, "\n")
+}
+
+// demandNoRestart: whatever a daemon had to wait for, it waited.
+func demandNoRestart(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	pods, err := c.Client().CoreV1().Pods(installed).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=portcullis,!batch.kubernetes.io/job-name"})
+	noError(t, err)
+	if len(pods.Items) == 0 {
+		t.Error("there are no Pods")
+	}
+	for _, pod := range pods.Items {
+		for _, status := range pod.Status.ContainerStatuses {
+			if status.RestartCount > 0 {
+				t.Errorf("%s/%s was restarted: %+v", pod.Name, status.Name, status.LastTerminationState)
+			}
+		}
+	}
+}
+
+// viewerSettings are the operator's, as docs/nats.md has them.
+const viewerSettings = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: viewer}
+data:
+  operator.toml: |
+    [openshell.drivers.kubernetes]
+    workspace_mode = "operator"
+    operator_namespace_label = "openshell.ai/sandboxes=allowed"
+    gateway_id = "openshell"
+    [portcullis.nats]
+    urls = ["tls://nats.portcullis.svc:4222"]
+    ca_file = "/etc/portcullis/nats/ca.crt"
+    nkey_seed_file = "/etc/portcullis/nats/seed"
+    js_api_prefix = "portcullis.js"
+    inbox_prefix = "portcullis.deliver"
+    [portcullis.allowlist]
+    public_keys_file = "/etc/portcullis/allowlist/public.keys"
+`
+
+// viewer prints the published list.
+const viewer = `
+apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s, labels: {portcullis.openshell.ai/nats: client}}
+spec:
+  automountServiceAccountToken: false
+  restartPolicy: Never
+  securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
+  containers:
+    - name: show
+      image: portcullis/nswatch:%[2]s
+      args: [allowlist, show, --config, /etc/portcullis/config/operator.toml]
+      terminationMessagePolicy: FallbackToLogsOnError
+      securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+      volumeMounts:
+        - {name: config, mountPath: /etc/portcullis/config, readOnly: true}
+        - {name: nats, mountPath: /etc/portcullis/nats, readOnly: true}
+        - {name: allowlist, mountPath: /etc/portcullis/allowlist, readOnly: true}
+  volumes:
+    - {name: config, configMap: {name: viewer}}
+    - {name: nats, secret: {secretName: portcullis-operator-nats, defaultMode: 0440}}
+    - {name: allowlist, configMap: {name: portcullis-allowlist-keys}}
+`
+
+// demandListFollowsLabels: a namespace is on the list while it has the label.
+func demandListFollowsLabels(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	c.Apply(t, installed, []byte(viewerSettings))
+	workspace := c.Namespace(t)
+	looks := 0
+	listed := func(want bool) {
+		t.Helper()
+		cluster.Eventually(t, fmt.Sprintf("namespace %s is listed: %v", workspace, want), func(context.Context) error {
+			looks++
+			name := fmt.Sprintf("viewer-%d", looks)
+			c.Apply(t, installed, fmt.Appendf(nil, viewer, name, shippedTag))
+			said := output(t, c, installed, name)
+			_, list, found := strings.Cut(said, "NAMESPACES")
+			list, _, _ = strings.Cut(list, "CHANGES") // which tell of what was
+			if !found || strings.Contains(list, workspace) != want {
+				return fmt.Errorf("nswatch says\n%s", said)
+			}
+			return nil
+		})
+	}
+	listed(false)
+	labelled(t, c, workspace, `"allowed"`)
+	listed(true)
+	labelled(t, c, workspace, "null")
+	listed(false)
+}
+
+// labelled sets the overlay's label, or takes it away.
+func labelled(t *testing.T, c *cluster.Cluster, namespace, value string) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"openshell.ai/sandboxes":%s}}}`, value)
+	_, err := c.Client().CoreV1().Namespaces().Patch(t.Context(), namespace, "application/merge-patch+json", patch, metav1.PatchOptions{})
+	noError(t, err)
+}
+
+// demandClosed: what the mesh serves is for those alone whom its policies name, though every name resolves for everybody.
+func demandClosed(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	const client = `{app: %[1]s, portcullis.openshell.ai/nats: client}`
+	c.Apply(t, installed, fmt.Appendf(nil, strings.Replace(probePod, "{app: %[1]s}", client, 1), "client", cluster.ProbeImage))
+	elsewhere := c.Namespace(t, restricted)
+	stranger, known := startProbe(t, c, elsewhere, "stranger"), c.AwaitPod(t, installed, "client")
+	dials(t, known, "nats."+installed+".svc:4222", true)
+	for _, door := range []string{"nats.portcullis.svc:4222", "nats.portcullis.svc:8222", "supervisorctl.portcullis.svc:8444", "tokenauth.portcullis.svc:8443"} {
+		dials(t, stranger, door, false)
+	}
+}
