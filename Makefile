@@ -47,7 +47,7 @@ help: ## List the targets.
 # The demo builds what it shows, with progress; itself it is built here. It goes by the variables KUBE, IMAGES and GATEWAY_HOST.
 DEMO := $(PORTCULLIS_CACHE)/demo/demo
 demo-program = @[ -x $(DEMO) ] || echo "building the demo (once)"; mkdir -p $(dir $(DEMO)); go build -buildvcs=false -o $(DEMO) ./test/demo/cmd/demo; exec $(DEMO)
-export KUBE IMAGES GATEWAY_HOST
+export KUBE IMAGES GATEWAY_HOST DEMO_PREFIX
 
 .PHONY: demo
 demo: ## Show everything on a real cluster, check it, and clean up. KUBE=current uses the current kubeconfig.
