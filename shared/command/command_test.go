@@ -252,10 +252,12 @@ func TestTakenAdminAddressEndsTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	file := settings(t, fmt.Sprintf("[portcullis.nswatch]\nhttp_address = %q\n", taken.Addr()))
-	got := run(t.Context(), program(neverWired), nil, "--config", file)
-	if got.code == 0 || !strings.Contains(got.stderr, taken.Addr().String()) || strings.Count(got.stderr, "\n") != 1 {
-		t.Fatalf("exit %d, stderr %q", got.code, got.stderr)
+	for _, more := range []string{"", "wait_at_start = true\n"} {
+		file := settings(t, fmt.Sprintf("[portcullis.nswatch]\nhttp_address = %q\n%s", taken.Addr(), more))
+		got := run(t.Context(), program(neverWired), nil, "--config", file)
+		if got.code == 0 || !strings.Contains(got.stderr, taken.Addr().String()) || strings.Count(got.stderr, "\n") != 1 {
+			t.Fatalf("%q: exit %d, stderr %q", more, got.code, got.stderr)
+		}
 	}
 }
 

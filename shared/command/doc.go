@@ -20,7 +20,7 @@
 // add its own parts, and only then runs the group.
 //
 // With wait_at_start the parts that cannot be made are tried again, in between with all of what was begun undone: the process is alive
-// and not ready, and says why. Settings that do not validate, and an address that is taken, end it in any case.
+// and not ready, and says why. Settings that do not validate, and an http_address that cannot be had, end it in any case.
 //
 // Callers: cmd/<daemon>/main.go of the four daemons, through their internal/app.
 package command

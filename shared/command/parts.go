@@ -1,9 +1,9 @@
 package command
 
 import (
-	"context"
 	"errors"
 	"io"
+	"net"
 	"slices"
 
 	"github.com/go-logr/zerologr"
@@ -54,40 +54,49 @@ func (p *Parts[S]) abandon() (err error) {
 	return err
 }
 
-// prepare makes what every daemon has, for one try to wire the rest. The admin listener is given to the group's task when it is known
-// that the rest can be made.
-func (d Daemon[S]) prepare(cfg *driverconf.Config, own S, tracing telemetry.Config, admin func(context.Context) error, env Environment) (*Parts[S], error) {
-	build := telemetry.ReadBuild()
+// logger makes the daemon's log, and has the libraries write to it, which is for the whole process and so done once.
+func (d Daemon[S]) logger(cfg *driverconf.Config, env Environment) (zerolog.Logger, error) {
 	level, err := telemetry.ParseLevel(string(cfg.Portcullis.LogLevel))
 	if err != nil {
-		return nil, err
+		return zerolog.Nop(), err
 	}
-	p := &Parts[S]{Config: cfg, Settings: own, Log: telemetry.NewLogger(env.Stderr, level, d.Name), LookupEnv: env.LookupEnv, name: d.Name}
+	log := telemetry.NewLogger(env.Stderr, level, d.Name)
 	if env.SetGRPCLog != nil {
-		env.SetGRPCLog(meshrpc.GRPCLog(telemetry.Component(p.Log, "grpc/library")))
+		env.SetGRPCLog(meshrpc.GRPCLog(telemetry.Component(log, "grpc/library")))
 	}
 	if env.SetKubeLog != nil {
-		log := telemetry.Component(p.Log, "kubernetes/library")
-		env.SetKubeLog(zerologr.New(&log))
+		library := telemetry.Component(log, "kubernetes/library")
+		env.SetKubeLog(zerologr.New(&library))
 	}
 	if env.SetOTelLog != nil {
-		log := telemetry.OTelLog{Log: telemetry.Component(p.Log, "otel/library")}
-		env.SetOTelLog(log.Logger(), log)
+		library := telemetry.OTelLog{Log: telemetry.Component(log, "otel/library")}
+		env.SetOTelLog(library.Logger(), library)
 	}
-	if p.Registry, err = telemetry.NewRegistry(d.Name, build); err != nil {
+	return log, nil
+}
+
+// prepare makes what every daemon has, for one try to wire the rest. The listener is closed by whoever made it unless the group runs.
+func (s *start[S]) prepare(listener net.Listener) (*Parts[S], error) {
+	p := &Parts[S]{Config: s.cfg, Settings: s.own, Log: s.log, LookupEnv: s.env.LookupEnv, name: s.daemon.Name}
+	build, process := telemetry.ReadBuild(), s.own.Process()
+	var err error
+	if p.Registry, err = telemetry.NewRegistry(p.name, build); err != nil {
 		return nil, err
 	}
 	if p.Checks, err = daemon.NewChecks(daemon.DefaultProbing(), telemetry.Component(p.Log, "checks"), p.Registry); err != nil {
 		return nil, err
 	}
-	if p.Tracing, err = telemetry.NewTracing(tracing, d.Name, build, telemetry.Component(p.Log, "tracing")); err != nil {
+	if p.Tracing, err = telemetry.NewTracing(s.tracing, p.name, build, telemetry.Component(p.Log, "tracing")); err != nil {
 		return nil, err
 	}
-	process := own.Process()
+	server, err := daemon.NewAdmin(process, listener, p.Checks, p.Registry, telemetry.Component(p.Log, "admin"))
+	if err != nil {
+		return nil, err
+	}
 	if p.Group, err = daemon.NewGroup(process.ShutdownGrace.Std(), p.Checks, telemetry.Component(p.Log, "group")); err != nil {
 		return nil, err
 	}
-	p.Group.Add("admin", admin)
+	p.Group.Add("admin", server.Run)
 	p.Group.Add("tracing", p.Tracing.Run)
 	p.Group.Add("checks", p.Checks.Run)
 	return p, nil

@@ -14,17 +14,11 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
-// keyAgainIn is, in the line that tells of a start that waits, how long.
-const keyAgainIn = "again_in"
-
 // The waits between two tries of a start.
 const (
 	firstRetry = time.Second
 	lastRetry  = 15 * time.Second
 )
-
-// errTryAgain ends a wait.
-var errTryAgain = errors.New("the start is tried again")
 
 // start is the way of one process from its settings to its parts.
 type start[S Settings] struct {
@@ -33,15 +27,22 @@ type start[S Settings] struct {
 	own     S
 	tracing telemetry.Config
 	env     Environment
+	log     zerolog.Logger
 	// address is where the admin listener is, once it was bound: a port that was chosen freely stays.
 	address string
+	// told is why the start waits, as the log has it.
+	told string
 }
 
 func (d Daemon[S]) run(ctx context.Context, cfg *driverconf.Config, own S, tracing telemetry.Config, env Environment) error {
 	ctx, release := daemon.SignalContext(ctx, env.Exit)
 	defer release()
-	s := &start[S]{daemon: d, cfg: cfg, own: own, tracing: tracing, env: env, address: own.Process().HTTPAddress}
-	var pause backoff.BackOff = backoff.NewExponentialBackOff(
+	log, err := d.logger(cfg, env)
+	if err != nil {
+		return err
+	}
+	s := &start[S]{daemon: d, cfg: cfg, own: own, tracing: tracing, env: env, log: log, address: own.Process().HTTPAddress}
+	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstRetry), backoff.WithMaxInterval(lastRetry), backoff.WithMaxElapsedTime(0))
 	for {
 		why, err := s.try(ctx)
@@ -63,18 +64,13 @@ func (s *start[S]) try(ctx context.Context) (why, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var admin *daemon.Admin
-	p, why := s.daemon.prepare(s.cfg, s.own, s.tracing, func(ctx context.Context) error { return admin.Run(ctx) }, s.env)
+	p, why := s.prepare(listener)
 	if why == nil {
-		why = s.daemon.Wire(ctx, p)
-	}
-	if why == nil {
-		admin, why = daemon.NewAdmin(s.own.Process(), listener, p.Checks, p.Registry, telemetry.Component(p.Log, "admin"))
-	}
-	if why != nil {
-		if p != nil {
+		if why = s.daemon.Wire(ctx, p); why != nil {
 			why = errors.Join(why, p.abandon())
 		}
+	}
+	if why != nil {
 		return errors.Join(why, listener.Close()), nil
 	}
 	build := telemetry.ReadBuild()
@@ -94,31 +90,38 @@ func (s *start[S]) listen(ctx context.Context) (net.Listener, error) {
 	return listener, err
 }
 
-// wait answers probes for some time: alive, and not ready with why. The error is that it could not, or that of a stop.
+// wait answers probes for some time: alive, and not ready with why. The error is that it could not.
 func (s *start[S]) wait(ctx context.Context, why error, pause time.Duration) error {
 	listener, err := s.listen(ctx)
 	if err != nil {
 		return err
 	}
-	waiting := &Daemon[S]{Name: s.daemon.Name}
-	var admin *daemon.Admin
-	p, err := waiting.prepare(s.cfg, s.own, telemetry.DefaultConfig(), func(ctx context.Context) error { return admin.Run(ctx) }, s.env)
-	if err == nil {
-		err = p.Checks.AddReadiness("start", func(context.Context) error { return why })
-	}
-	if err == nil {
-		admin, err = daemon.NewAdmin(s.own.Process(), listener, p.Checks, p.Registry, telemetry.Component(p.Log, "admin"))
-	}
+	admin, err := s.waiting(listener, why)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	s.tell(&p.Log, why, pause)
-	limited, cancel := context.WithTimeoutCause(ctx, pause, errTryAgain)
+	if text := why.Error(); text != s.told { // it is said once, and again when it is another
+		s.told = text
+		s.log.Error().Err(why).Str(telemetry.KeyAddress, s.address).Msg("the start waits: not ready until what is said here is mended")
+	}
+	limited, cancel := context.WithTimeout(ctx, pause)
 	defer cancel()
-	return p.Group.Run(limited)
+	return admin.Run(limited)
 }
 
-func (s *start[S]) tell(log *zerolog.Logger, why error, pause time.Duration) {
-	log.Error().Err(why).Str(telemetry.KeyAddress, s.address).Str(keyAgainIn, pause.Round(time.Millisecond).String()).
-		Msg("the start waits: not ready until what is said here is mended")
+// waiting is an admin listener without the daemon's parts.
+func (s *start[S]) waiting(listener net.Listener, why error) (*daemon.Admin, error) {
+	registry, err := telemetry.NewRegistry(s.daemon.Name, telemetry.ReadBuild())
+	if err != nil {
+		return nil, err
+	}
+	quiet := zerolog.Nop()
+	checks, err := daemon.NewChecks(daemon.DefaultProbing(), quiet, registry)
+	if err != nil {
+		return nil, err
+	}
+	if err := checks.AddReadiness("start", func(context.Context) error { return why }); err != nil {
+		return nil, err
+	}
+	return daemon.NewAdmin(s.own.Process(), listener, checks, registry, quiet)
 }

@@ -32,10 +32,10 @@ type Config struct {
 	// orchestrator must wait at least 3 seconds longer before it kills.
 	ShutdownGrace driverconf.Duration `toml:"shutdown_grace"`
 	// WaitAtStart is for an orchestrator that starts a process again and again: a
-	// daemon whose files are missing or wrong stays, not ready and with the reason in
-	// /readyz and the log, and tries until its parts can be made. Without it the
-	// process ends, which is what a person at a terminal wants. Settings that do not
-	// validate end it in either case.
+	// daemon whose files are missing or wrong, or whose other addresses are taken,
+	// stays, not ready and with the reason in /readyz and the log, and tries until
+	// its parts can be made. Without it the process ends, which is what a person at a
+	// terminal wants. Settings that do not validate end it in either case.
 	WaitAtStart bool `toml:"wait_at_start"`
 }
 

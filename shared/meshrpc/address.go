@@ -34,22 +34,29 @@ func CheckAddress(address string) error {
 
 // target is what grpc is asked to connect to.
 func (t Target) target(plaintext bool) string {
-	switch {
-	case strings.Contains(t.Address, ","):
-		return listScheme + ":///" + t.Address
-	case plaintext:
-		// The name is resolved and judged at every connection, by us and not by grpc.
-		return "passthrough:///" + t.Address
-	default:
-		return "dns:///" + t.Address
-	}
+	return t.resolver(plaintext).Scheme() + ":///" + t.Address
 }
 
-// balancing is the service configuration that says which server gets a call. The order of the addresses is another one for each
-// client, so that those that stay with one server do not all stay with the first.
+// resolver finds the replicas. Without certificates a name is resolved and judged at every connection, by us and not by grpc.
+func (t Target) resolver(plaintext bool) resolver.Builder {
+	var found resolver.Builder = list{}
+	switch {
+	case strings.Contains(t.Address, ","):
+	case plaintext:
+		found = resolver.Get("passthrough")
+	default:
+		found = resolver.Get("dns")
+	}
+	if t.Sticky != nil {
+		return stickyResolver{Builder: found, sticky: t.Sticky}
+	}
+	return found
+}
+
+// balancing is the service configuration that says which server gets a call.
 func (t Target) balancing() string {
-	if t.Sticky {
-		return `{"loadBalancingConfig":[{"pick_first":{"shuffleAddressList":true}}]}`
+	if t.Sticky != nil {
+		return `{"loadBalancingConfig":[{"pick_first":{}}]}`
 	}
 	return `{"loadBalancingConfig":[{"round_robin":{}}]}`
 }

@@ -80,7 +80,7 @@ func TestCallsStay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, client := ends()
 			all, address := replicas(t, server)
-			to := client.client(t, Target{Daemon: "tokenauth", Address: address, Sticky: true})
+			to := client.client(t, Target{Daemon: "tokenauth", Address: address, Sticky: new(Sticky)})
 			call := func() error {
 				_, err := to.EmptyCall(testContext(t), &grpc_testing.Empty{})
 				return err
@@ -120,7 +120,7 @@ func TestClientsSpread(t *testing.T) {
 	server, client := ends(t)["plaintext"]()
 	all, address := replicas(t, server)
 	eventually(t, "each server has a client", func() bool {
-		to := client.client(t, Target{Daemon: "tokenauth", Address: address, Sticky: true})
+		to := client.client(t, Target{Daemon: "tokenauth", Address: address, Sticky: new(Sticky)})
 		_, err := to.EmptyCall(testContext(t), &grpc_testing.Empty{})
 		must(t, err)
 		return all[0].calls.Load() > 0 && all[1].calls.Load() > 0
@@ -130,7 +130,7 @@ func TestClientsSpread(t *testing.T) {
 // Addresses of a list that are no loopback addresses are refused without certificates, each where it is used.
 func TestListKeepsToLoopback(t *testing.T) {
 	_, client := ends(t)["plaintext"]()
-	to := client.client(t, Target{Daemon: "tokenauth", Address: "192.0.2.1:1,192.0.2.2:1", Sticky: true})
+	to := client.client(t, Target{Daemon: "tokenauth", Address: "192.0.2.1:1,192.0.2.2:1", Sticky: new(Sticky)})
 	_, err := to.EmptyCall(testContext(t), &grpc_testing.Empty{})
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "permits loopback addresses only") {
 		t.Errorf("the call ends with %v", err)

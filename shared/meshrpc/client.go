@@ -21,10 +21,9 @@ type Target struct {
 	// Address is host:port. The addresses of a host name are replicas of one server, and so
 	// are several host:port with commas between, of which each is one replica.
 	Address string
-	// Sticky sends all calls to one replica for as long as it can be reached, and then to
-	// another: for servers whose later answers must not be older than their earlier ones.
-	// Each client has its own. Without it calls take turns over all replicas.
-	Sticky bool
+	// Sticky, where it is not nil, keeps all calls with one replica for as long as it can be
+	// reached. Without it calls take turns over all replicas.
+	Sticky *Sticky
 	// Idempotent lists the full methods, "/package.Service/Method", that may be sent
 	// again when it is not known whether the first attempt took effect. All others are
 	// sent once.
@@ -55,7 +54,7 @@ func (m *Mesh) newClient(to Target, extra []grpc.DialOption) (*grpc.ClientConn, 
 	if err := to.validate(); err != nil {
 		return nil, err
 	}
-	creds, err := m.clientCredentials(to.Daemon)
+	creds, err := m.clientCredentials(to)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +65,7 @@ func (m *Mesh) newClient(to Target, extra []grpc.DialOption) (*grpc.ClientConn, 
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultServiceConfig(to.balancing()),
-		grpc.WithResolvers(list{}),
+		grpc.WithResolvers(to.resolver(m.certs == nil)),
 		grpc.WithDisableRetry(),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithDefaultCallOptions(
@@ -89,11 +88,20 @@ func (m *Mesh) newClient(to Target, extra []grpc.DialOption) (*grpc.ClientConn, 
 	return grpc.NewClient(to.target(m.certs == nil), options...)
 }
 
-func (m *Mesh) clientCredentials(daemon string) (credentials.TransportCredentials, error) {
+func (m *Mesh) clientCredentials(to Target) (credentials.TransportCredentials, error) {
 	if m.certs == nil {
-		return &loopbackPlaintext{log: m.log, metrics: m.metrics}, nil
+		return to.following(&loopbackPlaintext{log: m.log, metrics: m.metrics}), nil
 	}
-	return m.clientTLS(daemon)
+	creds, err := m.clientTLS(to.Daemon, to.Sticky != nil)
+	return to.following(creds), err
+}
+
+// following are the credentials, with the connections noted where calls are to stay with one.
+func (t Target) following(creds credentials.TransportCredentials) credentials.TransportCredentials {
+	if t.Sticky == nil {
+		return creds
+	}
+	return stickyCredentials{TransportCredentials: creds, sticky: t.Sticky}
 }
 
 // outermost sets the deadline, and counts a call once however often it is sent.

@@ -52,7 +52,7 @@ type Config struct {
 	CallTimeout driverconf.Duration `toml:"call_timeout"`
 	// MaxCallDuration is the longest that a server works on a call, whatever deadline
 	// the caller set: 1s to 1h. Streams end with the connection instead, that long after
-	// MaxConnectionAge, or by themselves, see EndlessStreams.
+	// MaxConnectionAge, or have no end, see EndlessStreams.
 	MaxCallDuration driverconf.Duration `toml:"max_call_duration"`
 	// MaxAttempts bounds the attempts of an idempotent call, the first included: 1 to
 	// 10.

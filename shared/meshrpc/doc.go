@@ -21,8 +21,9 @@
 // and uses a changed set for new connections after it has been judged as strictly as
 // at the start; an unusable set is reported and leaves the last good one in place.
 // Connections end after MaxConnectionAge, so that a replaced authority goes out of
-// use; with [EndlessStreams], when their last stream has ended. TLS sessions are never resumed. Give [GRPCLog] to grpclog in every main: grpc's
-// file provider can print keys.
+// use; with [EndlessStreams], when the caller's certificate expires; those of a client
+// with [Sticky] end at the latest when the server's does. TLS sessions are never resumed.
+// Give [GRPCLog] to grpclog in every main: grpc's file provider can print keys.
 //
 // # Plaintext
 //

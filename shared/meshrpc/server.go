@@ -52,14 +52,15 @@ func (m *Mesh) newServer(policy Policy, register func(Registrar), extra []grpc.S
 		return nil, err
 	}
 	policy = policy.clone()
-	creds, err := m.serverCredentials()
+	endless := slices.ContainsFunc(extra, isEndless)
+	creds, err := m.serverCredentials(endless)
 	if err != nil {
 		return nil, err
 	}
 	gate := &gate{policy: policy, limit: m.cfg.MaxCallDuration.Std(), log: m.log, metrics: m.metrics}
-	grace := m.cfg.MaxCallDuration.Std()
-	if slices.ContainsFunc(extra, isEndless) {
-		grace = 0 // to grpc: without end
+	age := m.cfg.MaxConnectionAge.Std()
+	if endless {
+		age = 0 // to grpc: none
 	}
 	counting := &serverStats{metrics: m.metrics, methods: map[string]bool{}, callers: policy.names()}
 	options := append(append([]grpc.ServerOption{}, extra...),
@@ -70,7 +71,7 @@ func (m *Mesh) newServer(policy Policy, register func(Registrar), extra []grpc.S
 		grpc.ConnectionTimeout(m.cfg.HandshakeTimeout.Std()),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: m.cfg.KeepaliveTime.Std(), Timeout: m.cfg.KeepaliveTimeout.Std(),
-			MaxConnectionAge: m.cfg.MaxConnectionAge.Std(), MaxConnectionAgeGrace: grace,
+			MaxConnectionAge: age, MaxConnectionAgeGrace: m.cfg.MaxCallDuration.Std(),
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: m.cfg.KeepaliveTime.Std() / 2, PermitWithoutStream: true,
@@ -101,18 +102,21 @@ func (m *Mesh) newServer(policy Policy, register func(Registrar), extra []grpc.S
 	return server, nil
 }
 
-func (m *Mesh) serverCredentials() (credentials.TransportCredentials, error) {
+func (m *Mesh) serverCredentials(expiring bool) (credentials.TransportCredentials, error) {
 	if m.certs == nil {
 		return &loopbackPlaintext{log: m.log, metrics: m.metrics}, nil
 	}
-	return m.serverTLS()
+	return m.serverTLS(expiring)
 }
 
-// EndlessStreams lets a server's streams run for as long as both ends want: a connection
-// that has reached MaxConnectionAge takes no new calls, and ends with the last one that it
-// has. Without it streams are cut off. Unary calls end after MaxCallDuration as ever, and
-// so do the connections that have no others; but a certificate that was replaced, or
-// taken from its daemon, stays in use for as long as a stream of its connection does.
+// EndlessStreams lets a server's streams run for as long as both ends want: its connections
+// have no MaxConnectionAge, so that a client's streams and its other calls stay together on
+// one. Unary calls end after MaxCallDuration as ever.
+//
+// Certificates are replaced all the same: a connection ends, with whatever is under way on
+// it, when the certificate that the caller has shown expires, or one of those by which it
+// was trusted; the next one shows the replaced ones. A certificate, or an authority, that is to
+// go out of use before its end does so when either process is started anew.
 //
 // It is an option of NewServer, and means nothing elsewhere. Use it where a stream that
 // is cut off loses something.

@@ -36,9 +36,11 @@ type meshTLS struct {
 	inner   credentials.TransportCredentials
 	log     zerolog.Logger
 	metrics *metrics
+	// expiring ends a connection when the other end's certificate does: for those that have no age.
+	expiring bool
 }
 
-func (m *Mesh) serverTLS() (credentials.TransportCredentials, error) {
+func (m *Mesh) serverTLS(expiring bool) (credentials.TransportCredentials, error) {
 	inner, err := advancedtls.NewServerCreds(&advancedtls.Options{
 		IdentityOptions:   advancedtls.IdentityCertificateOptions{IdentityProvider: m.certs},
 		RootOptions:       advancedtls.RootCertificateOptions{RootProvider: m.certs},
@@ -50,12 +52,12 @@ func (m *Mesh) serverTLS() (credentials.TransportCredentials, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up TLS for the server: %w", err)
 	}
-	return &meshTLS{inner: inner, log: m.log, metrics: m.metrics}, nil
+	return &meshTLS{inner: inner, log: m.log, metrics: m.metrics, expiring: expiring}, nil
 }
 
 // clientTLS accepts only the server whose certificate names daemon. DNS names are not
 // looked at: an address says where a daemon is, not who it is.
-func (m *Mesh) clientTLS(daemon string) (credentials.TransportCredentials, error) {
+func (m *Mesh) clientTLS(daemon string, expiring bool) (credentials.TransportCredentials, error) {
 	inner, err := advancedtls.NewClientCreds(&advancedtls.Options{
 		IdentityOptions:  advancedtls.IdentityCertificateOptions{IdentityProvider: m.certs},
 		RootOptions:      advancedtls.RootCertificateOptions{RootProvider: m.certs},
@@ -72,7 +74,7 @@ func (m *Mesh) clientTLS(daemon string) (credentials.TransportCredentials, error
 	if err != nil {
 		return nil, fmt.Errorf("set up TLS for calls to %s: %w", daemon, err)
 	}
-	return &meshTLS{inner: inner, log: m.log, metrics: m.metrics}, nil
+	return &meshTLS{inner: inner, log: m.log, metrics: m.metrics, expiring: expiring}, nil
 }
 
 func mustBe(daemon string, leaf *x509.Certificate) *refusal {
@@ -127,6 +129,9 @@ func (t *meshTLS) finish(end string, conn net.Conn, info credentials.AuthInfo) (
 		return nil, nil, no
 	}
 	caller, no := identify(secured.State.PeerCertificates[0])
+	if t.expiring {
+		conn = endAt(conn, verifiedUntil(secured.State.VerifiedChains))
+	}
 	return conn, authInfo{CommonAuthInfo: secured.CommonAuthInfo, caller: caller, no: no}, nil
 }
 
@@ -184,7 +189,7 @@ func (t *meshTLS) Info() credentials.ProtocolInfo { return t.inner.Info() }
 // the clone of advancedtls forgets the type of verification and would go back to
 // comparing host names.
 func (t *meshTLS) Clone() credentials.TransportCredentials {
-	return &meshTLS{inner: t.inner, log: t.log, metrics: t.metrics}
+	return &meshTLS{inner: t.inner, log: t.log, metrics: t.metrics, expiring: t.expiring}
 }
 
 // OverrideServerName is refused: servers are known by identity.
