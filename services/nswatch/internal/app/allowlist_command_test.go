@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"context"
 	"encoding/json"
 	"net"
 	"path/filepath"
@@ -11,31 +10,32 @@ import (
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
 )
 
 // succeeds demands exit code 0 and an output that holds every want.
-func succeeds(t *testing.T, got result, want ...string) {
+func succeeds(t *testing.T, got commandtest.Result, want ...string) {
 	t.Helper()
-	if got.code != 0 || got.stderr != "" {
+	if got.Code != 0 || got.Stderr != "" {
 		t.Fatalf("%+v", got)
 	}
 	for _, w := range want {
-		if !strings.Contains(got.stdout, w) {
-			t.Errorf("%q is not in\n%s", w, got.stdout)
+		if !strings.Contains(got.Stdout, w) {
+			t.Errorf("%q is not in\n%s", w, got.Stdout)
 		}
 	}
 }
 
 // fails demands a non-zero exit code and a reason for each want.
-func fails(t *testing.T, got result, want ...string) {
+func fails(t *testing.T, got commandtest.Result, want ...string) {
 	t.Helper()
-	if got.code == 0 || got.stdout != "" || strings.Count(got.stderr, "\n") != len(want) {
+	if got.Code == 0 || got.Stdout != "" || strings.Count(got.Stderr, "\n") != len(want) {
 		t.Errorf("got %+v, want %d lines", got, len(want))
 	}
 	for _, w := range want {
-		if !strings.Contains(got.stderr, w) {
-			t.Errorf("%q is not in\n%s", w, got.stderr)
+		if !strings.Contains(got.Stderr, w) {
+			t.Errorf("%q is not in\n%s", w, got.Stderr)
 		}
 	}
 }
@@ -47,13 +47,15 @@ func TestBucketForPeople(t *testing.T) {
 	file := write(t, "gateway.toml", reader(server.URL(), public))
 	// Making the bucket takes no keys.
 	maker := write(t, "maker.toml", "[portcullis.nats]\nurls = [\""+server.URL()+"\"]\n")
-	do := func(args ...string) result { return run(t.Context(), append(args, "--config", file)...) }
+	do := func(args ...string) commandtest.Result {
+		return program.Run(t.Context(), append(args, "--config", file)...)
+	}
 
 	fails(t, do("allowlist", "show"), allowkv.Bucket)
-	succeeds(t, run(t.Context(), "allowlist", "bootstrap", "--config", maker), "created the bucket "+allowkv.Bucket)
-	succeeds(t, run(t.Context(), "allowlist", "bootstrap", "--config", maker), "is there and right")
-	fails(t, run(t.Context(), "allowlist", "bootstrap", "--replicas", "2", "--config", maker), "replicas is 2")
-	fails(t, run(t.Context(), "allowlist", "bootstrap", "--replicas", "3", "--config", maker), "differs")
+	succeeds(t, program.Run(t.Context(), "allowlist", "bootstrap", "--config", maker), "created the bucket "+allowkv.Bucket)
+	succeeds(t, program.Run(t.Context(), "allowlist", "bootstrap", "--config", maker), "is there and right")
+	fails(t, program.Run(t.Context(), "allowlist", "bootstrap", "--replicas", "2", "--config", maker), "replicas is 2")
+	fails(t, program.Run(t.Context(), "allowlist", "bootstrap", "--replicas", "3", "--config", maker), "differs")
 
 	succeeds(t, do("allowlist", "show"), "there is no snapshot", "there is no heartbeat")
 	fails(t, do("allowlist", "verify"), "there is no snapshot", "there is no heartbeat")
@@ -70,7 +72,7 @@ func TestBucketForPeople(t *testing.T) {
 		Snapshot struct{ List struct{ Revision, Count int } }
 		Changes  []any
 	}
-	if err := json.Unmarshal([]byte(shown.stdout), &report); err != nil || !report.Usable || report.Snapshot.List.Revision != 2 || len(report.Changes) != 2 {
+	if err := json.Unmarshal([]byte(shown.Stdout), &report); err != nil || !report.Usable || report.Snapshot.List.Revision != 2 || len(report.Changes) != 2 {
 		t.Errorf("%v: %+v", err, report)
 	}
 
@@ -85,8 +87,8 @@ func TestBucketForPeople(t *testing.T) {
 	fails(t, do("allowlist", "verify"), "the snapshot does not count", "the heartbeat does not count")
 	bad := do("allowlist", "show")
 	succeeds(t, bad, "does not count")
-	if strings.Contains(bad.stdout, "intruder") || strings.ContainsRune(bad.stdout, '\x1b') {
-		t.Errorf("what does not verify is shown:\n%s", bad.stdout)
+	if strings.Contains(bad.Stdout, "intruder") || strings.ContainsRune(bad.Stdout, '\x1b') {
+		t.Errorf("what does not verify is shown:\n%s", bad.Stdout)
 	}
 }
 
@@ -95,32 +97,22 @@ func TestWatchFollows(t *testing.T) {
 	server := natstest.Start(t)
 	private, public := pair(t)
 	file := write(t, "gateway.toml", reader(server.URL(), public))
-	succeeds(t, run(t.Context(), "allowlist", "bootstrap", "--config", file))
+	succeeds(t, program.Run(t.Context(), "allowlist", "bootstrap", "--config", file))
 	b := newBucket(t, server.URL(), signer(t, private))
 	b.publish(1, 0, "team")
 	for _, form := range []string{"table", "json"} {
-		ctx, interrupt := context.WithCancel(t.Context())
-		var stdout transcript
-		done := make(chan result, 1)
-		go func() { done <- runInto(ctx, &stdout, "allowlist", "watch", "--output", form, "--config", file) }()
+		watch := program.Start(t, "allowlist", "watch", "--output", form, "--config", file)
 		await := func(want string) {
 			t.Helper()
-			eventually(t, want, func() bool {
-				select {
-				case got := <-done:
-					t.Fatalf("watch ended: %+v", got)
-				default:
-				}
-				return strings.Contains(stdout.String(), want)
-			})
+			commandtest.Eventually(t, want, func() bool { return strings.Contains(watch.Stdout.String(), want) })
 		}
 		first, second := "revision 1 of", "revision 2 of"
 		if form == "json" {
 			first, second = `"revision":2,`, `"revision":3,`
 		}
 		await(first)
-		if strings.Contains(stdout.String(), "interrupted") {
-			t.Errorf("the start is told as an interruption:\n%s", stdout.String())
+		if strings.Contains(watch.Stdout.String(), "interrupted") {
+			t.Errorf("the start is told as an interruption:\n%s", watch.Stdout.String())
 		}
 		if form == "table" {
 			b.publish(2, 0, "team", "build")
@@ -128,12 +120,8 @@ func TestWatchFollows(t *testing.T) {
 			b.publish(3, 0, "team")
 		}
 		await(second)
-		interrupt()
-		select {
-		case got := <-done:
-			succeeds(t, got)
-		case <-time.After(patience):
-			t.Fatal("watch does not stop")
+		if code := watch.Stop(); code != 0 || watch.Stderr.String() != "" {
+			t.Errorf("watch ends with %d: %s", code, watch.Stderr.String())
 		}
 	}
 }
@@ -164,12 +152,12 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fails(t, run(t.Context(), append(tc.args, "--config", write(t, "gateway.toml", tc.text))...), tc.want)
+			fails(t, program.Run(t.Context(), append(tc.args, "--config", write(t, "gateway.toml", tc.text))...), tc.want)
 		})
 	}
 }
 
 // TestHelpSaysThatTheWholeFileCounts.
 func TestHelpSaysThatTheWholeFileCounts(t *testing.T) {
-	succeeds(t, run(t.Context(), "allowlist", "--help"), "valid as a\nwhole")
+	succeeds(t, program.Run(t.Context(), "allowlist", "--help"), "valid as a\nwhole")
 }

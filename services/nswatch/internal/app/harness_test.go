@@ -1,13 +1,10 @@
 package app_test
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,59 +14,17 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/nswatch/internal/app"
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
-	"github.com/portcullis-mesh/portcullis/shared/command"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/secret"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience ends a wait for something that will never happen.
-const patience = 60 * time.Second
-
-// transcript is a buffer that may be written to while the test reads it.
-type transcript struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (w *transcript) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.Write(p)
-}
-
-func (w *transcript) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String()
-}
-
-// result is what one run of the program left behind.
-type result struct {
-	code           int
-	stdout, stderr string
-}
-
-func run(ctx context.Context, args ...string) result {
-	var stdout transcript
-	return runInto(ctx, &stdout, args...)
-}
-
-func runInto(ctx context.Context, stdout *transcript, args ...string) result {
-	var stderr transcript
-	code := command.Main(ctx, app.Daemon(), command.Environment{
-		Args: args, LookupEnv: func(string) (string, bool) { return "", false }, Stdout: stdout, Stderr: &stderr, Exit: func(int) {},
-	})
-	return result{code, stdout.String(), stderr.String()}
-}
+var program = commandtest.Of(app.Daemon)
 
 func write(t *testing.T, name, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return commandtest.WriteFile(t, t.TempDir(), name, text)
 }
 
 // pair makes a key pair with the command that people use.
@@ -77,7 +32,7 @@ func pair(t *testing.T) (private, public string) {
 	t.Helper()
 	dir := t.TempDir()
 	private, public = filepath.Join(dir, "signing.key"), filepath.Join(dir, "keys.pub")
-	if got := run(t.Context(), "keys", "generate", "--private", private, "--public", public); got.code != 0 {
+	if got := program.Run(t.Context(), "keys", "generate", "--private", private, "--public", public); got.Code != 0 {
 		t.Fatalf("%+v", got)
 	}
 	return private, public
@@ -138,7 +93,7 @@ func newBucket(t *testing.T, url string, signer *allowlist.Signer) *bucket {
 
 func (b *bucket) put(key string, record []byte) {
 	b.t.Helper()
-	reply, err := b.conn.Request("$KV."+allowkv.Bucket+"."+key, record, patience)
+	reply, err := b.conn.Request("$KV."+allowkv.Bucket+"."+key, record, commandtest.Patience)
 	if err != nil || strings.Contains(string(reply.Data), `"error"`) {
 		b.t.Fatalf("put %s: %v %s", key, err, reply.Data)
 	}
@@ -172,13 +127,4 @@ func (b *bucket) publish(revision uint64, age time.Duration, names ...string) {
 	}
 	b.put(allowlist.SnapshotKey("blue"), record)
 	b.put(allowlist.HeartbeatKey("blue"), beat)
-}
-
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
 }

@@ -12,11 +12,11 @@ import (
 func TestKeysGenerate(t *testing.T) {
 	dir := t.TempDir()
 	private, public := filepath.Join(dir, "key"), filepath.Join(dir, "pub")
-	got := run(t.Context(), "keys", "generate", "--private", private, "--public", public)
-	if got.code != 0 || got.stderr != "" {
+	got := program.Run(t.Context(), "keys", "generate", "--private", private, "--public", public)
+	if got.Code != 0 || got.Stderr != "" {
 		t.Fatalf("%+v", got)
 	}
-	id := strings.TrimSpace(got.stdout)
+	id := strings.TrimSpace(got.Stdout)
 	text, err := os.ReadFile(public)
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestKeysGenerate(t *testing.T) {
 		t.Errorf("the private key has mode %v, %v", info.Mode(), err)
 	}
 	secretPart, err := os.ReadFile(private)
-	if err != nil || strings.Contains(got.stdout, strings.Fields(string(secretPart))[2]) {
+	if err != nil || strings.Contains(got.Stdout, strings.Fields(string(secretPart))[2]) {
 		t.Error("the private key is printed")
 	}
 }
@@ -59,8 +59,8 @@ func TestKeysAreNeverOverwritten(t *testing.T) {
 		"stray argument":   {"--private", fresh, "--public", filepath.Join(dir, "p"), "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := run(t.Context(), append([]string{"keys", "generate"}, args...)...)
-			if got.code == 0 || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 {
+			got := program.Run(t.Context(), append([]string{"keys", "generate"}, args...)...)
+			if got.Code == 0 || got.Stdout != "" || strings.Count(got.Stderr, "\n") != 1 {
 				t.Errorf("%+v", got)
 			}
 			entries, err := os.ReadDir(dir)

@@ -29,8 +29,8 @@ func TestNATSCommandsSayWhatIsMissing(t *testing.T) {
 		"always":               {[]string{"reload", "--pid-file", filepath.Join(dir, "pid"), "--watch", dir, "--every", "0s"}, "--every"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := run(t.Context(), append([]string{"nats"}, c.args...)...)
-			if got.code == 0 || !strings.Contains(got.stderr, c.says) {
+			got := program.Run(t.Context(), append([]string{"nats"}, c.args...)...)
+			if got.Code == 0 || !strings.Contains(got.Stderr, c.says) {
 				t.Errorf("%+v", got)
 			}
 			if _, err := os.Stat(made); err == nil {

@@ -44,14 +44,14 @@ func TestContradictionsAreReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := write(t, "gateway.toml", operator("/keys/private", "/keys/public", tc.replace...))
-			got := run(t.Context(), "config", "check", "--config", file)
+			got := program.Run(t.Context(), "config", "check", "--config", file)
 			if tc.want == "" {
-				if got.code != 0 || !strings.Contains(got.stdout, "\nlease_duration = '10s'") {
+				if got.Code != 0 || !strings.Contains(got.Stdout, "\nlease_duration = '10s'") {
 					t.Errorf("%+v", got)
 				}
 				return
 			}
-			if got.code == 0 || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, tc.want) {
+			if got.Code == 0 || strings.Count(got.Stderr, "\n") != 1 || !strings.Contains(got.Stderr, tc.want) {
 				t.Errorf("got %+v, want one line with %q", got, tc.want)
 			}
 		})
@@ -62,7 +62,7 @@ func TestContradictionsAreReported(t *testing.T) {
 func TestGatewayIDsOfOperatorMode(t *testing.T) {
 	for id, valid := range map[string]bool{"team.blue": true, "Team_Blue": true, "a..b": false, "": false, "a b": false} {
 		file := write(t, "gateway.toml", operator("/keys/private", "/keys/public", `"blue"`, `"`+id+`"`))
-		if got := run(t.Context(), "config", "check", "--config", file); (got.code == 0) != valid {
+		if got := program.Run(t.Context(), "config", "check", "--config", file); (got.Code == 0) != valid {
 			t.Errorf("%q: %+v", id, got)
 		}
 	}
@@ -78,8 +78,8 @@ func TestSelectorsAreJudgedAsAtTheStart(t *testing.T) {
 			t.Errorf("the label source takes %q", selector)
 		}
 		file := write(t, "gateway.toml", operator("/keys/private", "/keys/public", "openshell.ai/workspace=true", selector))
-		got := run(t.Context(), "config", "check", "--config", file)
-		if got.code == 0 || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, "operator_namespace_label") {
+		got := program.Run(t.Context(), "config", "check", "--config", file)
+		if got.Code == 0 || strings.Count(got.Stderr, "\n") != 1 || !strings.Contains(got.Stderr, "operator_namespace_label") {
 			t.Errorf("%.40q: %+v", selector, got)
 		}
 	}

@@ -50,17 +50,17 @@ func TestKeysEndTheStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := operator(tc.private, tc.public) + "[portcullis.kubernetes]\nkubeconfig = \"/nonexistent/kubeconfig\"\n"
-			got := run(t.Context(), "--config", write(t, "gateway.toml", text))
-			if got.code == 0 || got.stdout != "" {
+			got := program.Run(t.Context(), "--config", write(t, "gateway.toml", text))
+			if got.Code == 0 || got.Stdout != "" {
 				t.Fatalf("%+v", got)
 			}
 			for _, want := range tc.want {
-				if !strings.Contains(got.stderr, want) {
-					t.Errorf("%q is not in\n%s", want, got.stderr)
+				if !strings.Contains(got.Stderr, want) {
+					t.Errorf("%q is not in\n%s", want, got.Stderr)
 				}
 			}
 			secretPart := strings.Fields(read(private))[2]
-			if strings.Contains(got.stderr, secretPart) {
+			if strings.Contains(got.Stderr, secretPart) {
 				t.Error("the key is printed")
 			}
 		})
@@ -71,8 +71,8 @@ func TestKeysEndTheStart(t *testing.T) {
 func TestNoNamespace(t *testing.T) {
 	private, public := pair(t)
 	text := operator(private, public, "lease_namespace = \"mesh\"\n", "")
-	got := run(t.Context(), "--config", write(t, "gateway.toml", text))
-	if got.code == 0 || !strings.Contains(got.stderr, "portcullis.nswatch.lease_namespace is empty") || !strings.Contains(got.stderr, "POD_NAMESPACE") {
+	got := program.Run(t.Context(), "--config", write(t, "gateway.toml", text))
+	if got.Code == 0 || !strings.Contains(got.Stderr, "portcullis.nswatch.lease_namespace is empty") || !strings.Contains(got.Stderr, "POD_NAMESPACE") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -83,8 +83,8 @@ func TestFailedStartHoldsNothing(t *testing.T) {
 	address, store := natstest.New(t).Addr(), filepath.Join(t.TempDir(), "store")
 	text := operator(private, public, `urls = ["nats://127.0.0.1:4222"]`, fmt.Sprintf("embedded = true\nembedded_listen = %q\nembedded_store_dir = %q", address, store)) +
 		"[portcullis.kubernetes]\nkubeconfig = \"/nonexistent/kubeconfig\"\n"
-	got := run(t.Context(), "--config", write(t, "gateway.toml", text))
-	if got.code == 0 || !strings.Contains(got.stderr, "/nonexistent/kubeconfig") {
+	got := program.Run(t.Context(), "--config", write(t, "gateway.toml", text))
+	if got.Code == 0 || !strings.Contains(got.Stderr, "/nonexistent/kubeconfig") {
 		t.Fatalf("%+v", got)
 	}
 	listener, err := net.Listen("tcp", address)
