@@ -15,6 +15,8 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/test/supervisor"
@@ -30,6 +32,8 @@ type crash struct {
 	call func(context.Context, *supervisor.Client, *supervisor.Box) error
 	// done says what is wrong after the operation was completed.
 	done func(context.Context, *supervisor.Site, *supervisor.Box) error
+	// secrets is how many Secrets the namespace takes; 0 for as many as there are.
+	secrets int64
 }
 
 // third is the run that follows, and other the same of another generation.
@@ -46,10 +50,38 @@ func other(b *supervisor.Box) supervisor.Run {
 // crashes are the operations, with a restart for a run over one that stands.
 func crashes(next func(*supervisor.Box) supervisor.Run) map[string]crash {
 	return map[string]crash{
-		"provision": {nil, provisioned, stands(func(b *supervisor.Box) supervisor.Run { return b.Run })},
-		"restart":   {each(provisioned, released, restarted(second)), restarted(next), stands(next)},
-		"release":   {provisioned, released, stopped},
+		"provision": {call: provisioned, done: stands(func(b *supervisor.Box) supervisor.Run { return b.Run })},
+		"restart":   {prepare: each(provisioned, released, restarted(second)), call: restarted(next), done: stands(next)},
+		"release":   {prepare: provisioned, call: released, done: stopped},
+		"remove":    {prepare: provisioned, call: takenAway, done: bare},
+		"undo":      {call: refused, done: stopped, secrets: 1},
 	}
+}
+
+func takenAway(ctx context.Context, c *supervisor.Client, b *supervisor.Box) error {
+	_, err := c.Remove(ctx, b, supervisor.Run{})
+	return err
+}
+
+// refused is a start of which the cluster takes one Secret and not the second, so that all that was made is taken away again.
+func refused(ctx context.Context, c *supervisor.Client, b *supervisor.Box) error {
+	_, err := c.Provision(ctx, b, b.Run)
+	if decision, _ := verdict.FromError(err); decision.Reason == verdict.CompanionRefused {
+		return nil
+	}
+	return cmp.Or(err, errors.New("a start is granted that the cluster refuses"))
+}
+
+// bare says what is left of a set.
+func bare(ctx context.Context, s *supervisor.Site, b *supervisor.Box) error {
+	now, err := s.History.Look(ctx, b.Namespace)
+	if err != nil {
+		return err
+	}
+	if left := now.Companions(); len(left) > 0 {
+		return fmt.Errorf("after a removal there is %v", left)
+	}
+	return settled(ctx, s, b)
 }
 
 // One process works on every operation for many sandboxes, each held at another write before the API server does it. Then the process
@@ -89,6 +121,8 @@ func callAfterCrash(t *testing.T, s *supervisor.Site) {
 		switch decision, _ := verdict.FromError(err); {
 		case p.operation == "provision" && decision.Reason == verdict.RunIsAnother:
 			return stopped(ctx, s, p.box) // the loop was quicker to undo a start that nobody was at
+		case p.operation == "undo" && (err == nil || decision.Reason == verdict.RunIsAnother):
+			return supervisor.Await(ctx, func() error { return stopped(ctx, s, p.box) }) // the loop goes on with what is being taken away
 		case decision.Reason == verdict.CompanionCollision && p.leavesSecrets():
 			return supervisor.Await(ctx, func() error { return stopped(ctx, s, p.box) }) // nobody knows whose they are, so the start is undone
 		}
@@ -219,6 +253,11 @@ func prepared(ctx context.Context, s *supervisor.Site, client *supervisor.Client
 	ns, err := s.Namespace(ctx, nil)
 	if err != nil {
 		return nil, err
+	}
+	if c.secrets > 0 {
+		if err := quotaOf(ctx, s, ns, "few", corev1.ResourceSecrets, *resource.NewQuantity(c.secrets, resource.DecimalSI)); err != nil {
+			return nil, err
+		}
 	}
 	b, err := s.Make(ctx, ns)
 	if err != nil {

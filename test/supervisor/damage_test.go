@@ -3,6 +3,7 @@
 package supervisor_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,11 +30,15 @@ type victim struct {
 	edit string
 	// stranger is the spec of what somebody puts in its place.
 	stranger map[string]any
+	// more is what else may be edited of it, and no other damage: of a Pod a strategic merge patch, of the subresource if there is one.
+	more, subresource string
 }
 
 func named(name string) func(*supervisor.Box) string {
 	return func(*supervisor.Box) string { return name }
 }
+
+func ownName(b *supervisor.Box) string { return b.Name }
 
 func secretName(kind string) func(*supervisor.Box) string {
 	return func(b *supervisor.Box) string { return b.SecretName(kind, b.Run.Generation) }
@@ -48,16 +53,37 @@ var (
 )
 
 var victims = map[string]victim{
-	"workloads' policy":   {supervisor.Policies, named("openshell-sandbox-workloads"), `{"spec":{"egress":[{}]}}`, strangersPolicy},
-	"supervisors' policy": {supervisor.Policies, named("openshell-sandbox-supervisors"), `{"spec":{"egress":[]}}`, strangersPolicy},
-	"Service":             {supervisor.Services, (*supervisor.Box).ServiceName, `{"spec":{"selector":{"openshell.ai/boundary-role":"other"}}}`, strangersService},
-	"supervisor Pod":      {supervisor.Pods, (*supervisor.Box).SupervisorName, withoutRole, strangersPod},
-	"workload Pod":        {supervisor.Pods, func(b *supervisor.Box) string { return b.Name }, withoutRole, strangersPod},
-	"sandbox Secret":      {supervisor.Secrets, secretName("sandbox"), withoutOwner, nil},
-	"supervisor Secret":   {supervisor.Secrets, secretName("supervisor"), withoutOwner, nil},
-	"Sandbox":             {supervisor.Sandboxes, func(b *supervisor.Box) string { return b.Name }, `{"metadata":{"annotations":{"openshell.ai/sandbox-runtime-supervisor-uid":"another"}}}`, supervisor.Object{"operatingMode": "Suspended", "podTemplate": supervisor.Object{"spec": strangersPod}}},
-	"Sandbox's mode":      {supervisor.Sandboxes, func(b *supervisor.Box) string { return b.Name }, `{"spec":{"operatingMode":"Suspended"}}`, nil},
+	"workloads' policy": {
+		kind: supervisor.Policies, name: named("openshell-sandbox-workloads"), edit: `{"spec":{"egress":[{}]}}`, stranger: strangersPolicy,
+	},
+	"supervisors' policy": {
+		kind: supervisor.Policies, name: named("openshell-sandbox-supervisors"), edit: `{"spec":{"egress":[]}}`, stranger: strangersPolicy,
+	},
+	"Service": {
+		kind: supervisor.Services, name: (*supervisor.Box).ServiceName, edit: `{"spec":{"selector":{"openshell.ai/boundary-role":"other"}}}`, stranger: strangersService,
+	},
+	"supervisor Pod":     {kind: supervisor.Pods, name: (*supervisor.Box).SupervisorName, edit: withoutRole, stranger: strangersPod},
+	"workload Pod":       {kind: supervisor.Pods, name: ownName, edit: withoutRole, stranger: strangersPod},
+	"supervisor's image": {kind: supervisor.Pods, name: (*supervisor.Box).SupervisorName, more: image("supervisor")},
+	"workload's image":   {kind: supervisor.Pods, name: ownName, more: image("agent")},
+	"supervisor's guest": {kind: supervisor.Pods, name: (*supervisor.Box).SupervisorName, more: guest, subresource: "ephemeralcontainers"},
+	"workload's guest":   {kind: supervisor.Pods, name: ownName, more: guest, subresource: "ephemeralcontainers"},
+	"sandbox Secret":     {kind: supervisor.Secrets, name: secretName("sandbox"), edit: withoutOwner},
+	"supervisor Secret":  {kind: supervisor.Secrets, name: secretName("supervisor"), edit: withoutOwner},
+	"Sandbox": {
+		kind: supervisor.Sandboxes, name: ownName, edit: `{"metadata":{"annotations":{"openshell.ai/sandbox-runtime-supervisor-uid":"another"}}}`,
+		stranger: supervisor.Object{"operatingMode": "Suspended", "podTemplate": supervisor.Object{"spec": strangersPod}},
+	},
+	"Sandbox's mode": {kind: supervisor.Sandboxes, name: ownName, more: `{"spec":{"operatingMode":"Suspended"}}`},
 }
+
+// image exchanges that of a container, as somebody with the right to patch Pods can while it runs.
+func image(container string) string {
+	return `{"spec":{"containers":[{"name":"` + container + `","image":"registry.example/exchanged"}]}}`
+}
+
+// guest is a container that somebody with the right to debug Pods puts beside the others.
+const guest = `{"spec":{"ephemeralContainers":[{"name":"guest","image":"registry.example/guest"}]}}`
 
 // How an object is damaged.
 const (
@@ -94,7 +120,7 @@ func damages(name string, v victim) []*damage {
 	for _, how := range []string{edited, removed, replaced, stuck} {
 		for _, when := range []string{beforeSecrets, beforeGates, running, stopping} {
 			late := v.kind == supervisor.Secrets && when == beforeSecrets
-			if !late && (name != "Sandbox's mode" || how == edited) {
+			if !late && (v.more == "" || how == edited) {
 				all = append(all, &damage{victim: name, how: how, when: when, victimOf: v})
 			}
 		}
@@ -157,17 +183,12 @@ func (d *damage) work(ctx context.Context, s *supervisor.Site, client *superviso
 	if d.box, err = s.Make(ctx, ns); err != nil {
 		return err
 	}
-	if d.victimOf.kind == supervisor.Policies {
-		// What is on its way may arrive. The workload is let go after another look, so it never is unfenced.
-		for _, key := range []string{
-			d.victimOf.kind + "/" + d.victimOf.name(d.box), supervisor.Pods + "/" + d.box.SupervisorName(),
-			supervisor.Secrets + "/" + d.box.SecretName("sandbox", d.box.Run.Generation),
-			supervisor.Secrets + "/" + d.box.SecretName("supervisor", d.box.Run.Generation),
-		} {
-			s.History.Excuse(ns, key)
-		}
-	} else {
-		s.History.Lawless(ns) // a part that is gone drags others with it, in no order
+	s.History.Disordered(ns) // a part that is gone drags others with it, in no order
+	for _, key := range d.excused() {
+		s.History.Excuse(ns, key)
+	}
+	if d.unseen() {
+		s.History.Incomplete(ns, supervisor.Pods+"/"+d.box.Name)
 	}
 	call := provisioned
 	if d.when == running || d.when == stopping {
@@ -198,6 +219,23 @@ func (d *damage) work(ctx context.Context, s *supervisor.Site, client *superviso
 		}
 	}
 	return errors.Join(until(ctx, func(ctx context.Context) error { return d.rest(ctx, s) }), d.untouched(ctx, s))
+}
+
+// excused are the objects whose fate is not judged: the one that is damaged, and what is on its way in that moment and may arrive, which is a
+// Secret or the supervisor's gate.
+func (d *damage) excused() []string {
+	keys := []string{d.victimOf.kind + "/" + d.victimOf.name(d.box), supervisor.Pods + "/" + d.box.SupervisorName()}
+	for _, kind := range []string{"sandbox", "supervisor"} {
+		keys = append(keys, supervisor.Secrets+"/"+d.box.SecretName(kind, d.box.Run.Generation))
+	}
+	return keys
+}
+
+// unseen reports whether the damage may be noticed only after the workload was let go. Before that the fence and its Pod are looked at again,
+// and the others are not: without them it is fenced, and nobody gets in. Nobody here may look for a Secret at all.
+func (d *damage) unseen() bool {
+	begun := d.when == beforeSecrets || d.when == beforeGates
+	return begun && d.victimOf.kind != supervisor.Policies && d.victimOf.kind != supervisor.Pods
 }
 
 // moments choose the write in front of which the damage is done.
@@ -245,9 +283,17 @@ func (d *damage) harm(ctx context.Context, s *supervisor.Site) error {
 		_, err := objects.Patch(ctx, name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
 		return err
 	}
+	if d.victimOf.more != "" && d.victimOf.kind == supervisor.Pods {
+		var of []string
+		if d.victimOf.subresource != "" {
+			of = append(of, d.victimOf.subresource)
+		}
+		_, err := objects.Patch(ctx, name, types.StrategicMergePatchType, []byte(d.victimOf.more), metav1.PatchOptions{}, of...)
+		return err
+	}
 	switch d.how {
 	case edited:
-		return patch(d.victimOf.edit)
+		return patch(cmp.Or(d.victimOf.edit, d.victimOf.more))
 	case removed:
 		return objects.Delete(ctx, name, metav1.DeleteOptions{})
 	case stuck:

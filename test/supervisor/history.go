@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -69,7 +70,10 @@ type History struct {
 	events  map[string][]Event // by namespace
 	lawless map[string]bool
 	excused map[string]bool // namespace/kind/name
-	failed  error
+	// disordered are the namespaces in which the order of a stop is not judged.
+	disordered map[string]bool
+	incomplete map[string]bool // namespace/kind/name
+	failed     error
 }
 
 // newHistory begins one, which ends with the test and judges every namespace then.
@@ -77,6 +81,7 @@ func newHistory(t testing.TB, c *cluster.Cluster, dialect reconcile.Dialect, pre
 	t.Helper()
 	h := &History{
 		t: t, cluster: c, resources: resources(dialect), prefix: prefix, events: map[string][]Event{}, lawless: map[string]bool{}, excused: map[string]bool{},
+		disordered: map[string]bool{}, incomplete: map[string]bool{},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -113,7 +118,11 @@ func (h *History) judged() {
 	}
 	for namespace := range h.events {
 		if !h.lawless[namespace] {
-			judge(h.t, namespace, ordered(h.events[namespace]), func(e Event) bool { return h.excused[namespace+"/"+e.key()] })
+			judge(h.t, namespace, ordered(h.events[namespace]), func(e Event, breach error) bool {
+				key := namespace + "/" + e.key()
+				never := errors.Is(breach, errUnfenced) || errors.Is(breach, errEarly)
+				return h.excused[key] || h.incomplete[key] && !never || h.disordered[namespace] && errors.Is(breach, errOrder)
+			})
 		}
 	}
 }
@@ -159,6 +168,22 @@ func (h *History) Lawless(namespace string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lawless[namespace] = true
+}
+
+// Disordered leaves the order in which a stop ends the Pods of a namespace unjudged, because the test itself takes a part away that drags
+// others with it. All else counts.
+func (h *History) Disordered(namespace string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.disordered[namespace] = true
+}
+
+// Incomplete allows that a part of the set is not there or another one when a Pod, such as "pods/name", is let go, because the test itself
+// damages the part. That it is fenced, and let go after its supervisor, still counts.
+func (h *History) Incomplete(namespace, key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.incomplete[namespace+"/"+key] = true
 }
 
 // Excuse takes what becomes of one object, such as "pods/name", out of the judgement, because the test itself breaks the rules with it.

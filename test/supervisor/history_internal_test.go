@@ -43,7 +43,7 @@ func TestAGapIsToldAndNotJudged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			said := &verdicts{TB: t}
-			h := &History{t: said, prefix: "x-", events: map[string][]Event{}, lawless: map[string]bool{}, excused: map[string]bool{}}
+			h := &History{t: said, prefix: "x-", events: map[string][]Event{}, lawless: map[string]bool{}, excused: map[string]bool{}, disordered: map[string]bool{}, incomplete: map[string]bool{}}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			events := []watch.Event{{Type: watch.Added, Object: orphan}}

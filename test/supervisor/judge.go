@@ -14,9 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// judge goes through what happened in a namespace and reports every breach of the order of contract 7.2 and 7.10, but for events that are
+// Breaches that are told apart.
+var (
+	// errOrder is the one that is not of a moment, but of the order of a stop.
+	errOrder = errors.New("the workload goes while its supervisor is there")
+	// errUnfenced and errEarly are what must never be, whatever somebody does to other objects.
+	errUnfenced = errors.New("the fence does not stand")
+	errEarly    = errors.New("the workload is let go before its supervisor")
+)
+
+// judge goes through what happened in a namespace and reports every breach of the order of contract 7.2 and 7.10, but for those that are
 // excused.
-func judge(t testing.TB, namespace string, events []Event, excused func(Event) bool) {
+func judge(t testing.TB, namespace string, events []Event, excused func(Event, error) bool) {
 	t.Helper()
 	state := State{}
 	for _, e := range events {
@@ -25,7 +34,7 @@ func judge(t testing.TB, namespace string, events []Event, excused func(Event) b
 			before = nil
 		}
 		state.apply(e)
-		if err := breach(state, before, e); err != nil && !excused(e) {
+		if err := breach(state, before, e); err != nil && !excused(e, err) {
 			t.Errorf("namespace %s, %s: %v", namespace, e, err)
 		}
 	}
@@ -63,7 +72,7 @@ func podBreach(state State, before *unstructured.Unstructured, pod *corev1.Pod, 
 	switch {
 	case role == "workload" && (removed || going(pod)) && !going(was):
 		if state[Pods+"/os-supervisor-"+pair] != nil {
-			return errors.New("the workload goes while its supervisor is there")
+			return errOrder
 		}
 	case removed || going(pod) || gated(pod) || !gated(was):
 		return nil
@@ -89,7 +98,7 @@ func gated(p *corev1.Pod) bool {
 // letGo says what is missing in the moment in which a Pod of a pair loses its gate, the supervisor or the workload.
 func letGo(state State, pair string, supervisor bool) error {
 	if err := fenced(state); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errUnfenced, err)
 	}
 	set, err := setOf(state, pair)
 	if err != nil {
@@ -97,7 +106,7 @@ func letGo(state State, pair string, supervisor bool) error {
 	}
 	defer set.wipe()
 	if gated(set.supervisor) || gated(set.workload) != supervisor {
-		return errors.New("the workload is let go before its supervisor")
+		return errEarly
 	}
 	if set.supervisor.DeletionTimestamp != nil || set.workload.DeletionTimestamp != nil {
 		return errors.New("one of the Pods is going")

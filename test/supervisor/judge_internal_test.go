@@ -143,3 +143,39 @@ func TestLeafOfAnotherAttempt(t *testing.T) {
 		t.Errorf("of another: %v", err)
 	}
 }
+
+// What a test takes away drags the rest with it in no order, and all else that happens meanwhile counts: so does what becomes of what the test
+// did not touch.
+func TestDisorderIsNoLawlessness(t *testing.T) {
+	t.Parallel()
+	events := []Event{
+		{Kind: Pods, Revision: 1, Object: pod(t, "supervisor", true, nil)},
+		{Kind: Pods, Revision: 2, Object: pod(t, "workload", true, nil)},
+		{Kind: Pods, Revision: 3, Object: pod(t, "workload", true, nil), Removed: true},
+		{Kind: Pods, Revision: 4, Object: pod(t, "supervisor", false, nil)},
+	}
+	for name, tc := range map[string]struct {
+		prepare func(*History)
+		want    []string
+	}{
+		"judged":                              {func(*History) {}, []string{"while its supervisor", "no policy"}},
+		"disordered":                          {func(h *History) { h.Disordered("x-1") }, []string{"no policy"}},
+		"disordered, and one harmed":          {func(h *History) { h.Disordered("x-1"); h.Excuse("x-1", Pods+"/os-supervisor-id") }, nil},
+		"disordered, incomplete and unfenced": {func(h *History) { h.Disordered("x-1"); h.Incomplete("x-1", Pods+"/os-supervisor-id") }, []string{"no policy"}},
+		"another one harmed":                  {func(h *History) { h.Excuse("x-1", Pods+"/other") }, []string{"while its supervisor", "no policy"}},
+	} {
+		said := &verdicts{TB: t}
+		h := &History{t: said, events: map[string][]Event{"x-1": events}, lawless: map[string]bool{}, excused: map[string]bool{}, disordered: map[string]bool{}, incomplete: map[string]bool{}}
+		tc.prepare(h)
+		h.judged()
+		if len(said.said) != len(tc.want) {
+			t.Errorf("%s: it says %q, want %q", name, said.said, tc.want)
+			continue
+		}
+		for i, want := range tc.want {
+			if !strings.Contains(said.said[i], want) {
+				t.Errorf("%s: it says %q, want %q", name, said.said, tc.want)
+			}
+		}
+	}
+}

@@ -109,15 +109,14 @@ func TestBadRequests(t *testing.T) {
 				r.LaunchAuthentication = s.Bundle(b, b.Run, r.bundle)
 			}
 			_, err := client.Calls.Provision(t.Context(), r.ProvisionRequest)
-			decision := demandRefused(t, err, tc.reason)
-			if status.Code(err) != tc.code || !strings.Contains(decision.Explain(), tc.field) || strings.Contains(decision.Explain(), "secret-of-the-test") {
-				t.Errorf("%s: %s, want %s and %q in it", status.Code(err), decision.Explain(), tc.code, tc.field)
-			}
+			demandBad(t, demandRefused(t, err, tc.reason), err, tc.code, tc.field)
 			_, err = client.Calls.Restart(t.Context(), &supervisorv1.RestartRequest{
 				Sandbox: r.Sandbox, Run: r.Run, LaunchAuthentication: r.LaunchAuthentication, RequestId: r.RequestId, ExpectedRuntimeIdentity: b.Identity(),
 			})
-			if status.Code(err) == codes.OK {
-				t.Error("the same restart is granted")
+			if tc.field != "" { // it is wrong before anything is looked at
+				demandBad(t, demandRefused(t, err, tc.reason), err, tc.code, tc.field)
+			} else { // the identity that comes with a restart is of the Sandbox that the request should name
+				demandRefused(t, err, tc.reason, verdict.RunSandboxReplaced)
 			}
 		})
 	}
@@ -133,11 +132,20 @@ func TestBadRequests(t *testing.T) {
 	demandSet(t, s, b, b.Run)
 }
 
+// demandBad demands that a refusal has the code, and tells the caller, too, which field is wrong, and nothing of credentials.
+func demandBad(t *testing.T, decision verdict.Decision, err error, code codes.Code, field string) {
+	t.Helper()
+	if text := decision.Explain() + decision.Message(); status.Code(err) != code || strings.Contains(text, "secret-of-the-test") ||
+		!strings.Contains(decision.Explain(), field) || !strings.Contains(decision.Message(), field) {
+		t.Errorf("%s: %s, told %q; want %s and %q in both", status.Code(err), decision.Explain(), decision.Message(), code, field)
+	}
+}
+
 // restartRequests are wrong in what only a restart has.
 func restartRequests(t *testing.T, s *supervisor.Site, client *supervisor.Client, b *supervisor.Box) {
 	t.Helper()
 	run := supervisor.NewRun(2)
-	for name, identity := range map[string]string{
+	for _, identity := range map[string]string{
 		"none": "", "no URL": "kubernetes", "another namespace": strings.Replace(b.Identity(), b.Namespace, "other", 1),
 		"another Sandbox": strings.Replace(b.Identity(), b.UID, "0c5d3f6a-7b8e-4f90-a1b2-c3d4e5f60718", 1),
 		"too long":        b.Identity() + strings.Repeat("0", 300),
@@ -145,9 +153,7 @@ func restartRequests(t *testing.T, s *supervisor.Site, client *supervisor.Client
 		_, err := client.Calls.Restart(t.Context(), &supervisorv1.RestartRequest{
 			Sandbox: b.Ref(), Run: run.Proto(), LaunchAuthentication: s.Bundle(b, run), ExpectedRuntimeIdentity: identity,
 		})
-		if status.Code(err) != codes.FailedPrecondition {
-			t.Errorf("identity %s: %v", name, err)
-		}
+		demandBad(t, demandRefused(t, err, verdict.RunSandboxReplaced), err, codes.FailedPrecondition, "expected_runtime_identity")
 	}
 	// A create that is not finished is not restarted (contract 7.11 step 8).
 	_, err := client.Restart(t.Context(), b, run)
@@ -162,12 +168,13 @@ func restartRequests(t *testing.T, s *supervisor.Site, client *supervisor.Client
 			return err
 		},
 	} {
-		if err := call(t.Context(), b, run); status.Code(err) != codes.FailedPrecondition {
-			t.Errorf("%s of a run that is not the present one: %v", name, err)
-		}
+		demandRefused(t, call(t.Context(), b, run), verdict.RunIsAnother)
 		replaced := *b
 		replaced.UID = "0c5d3f6a-7b8e-4f90-a1b2-c3d4e5f60718"
-		if err := call(t.Context(), &replaced, supervisor.Run{}); name == "release" && status.Code(err) != codes.FailedPrecondition {
+		// Of a Sandbox that is gone nothing is left to remove, and the one that has its name is left alone.
+		if err := call(t.Context(), &replaced, supervisor.Run{}); name == "release" {
+			demandRefused(t, err, verdict.RunSandboxReplaced)
+		} else if err != nil {
 			t.Errorf("%s of a Sandbox with another uid: %v", name, err)
 		}
 	}

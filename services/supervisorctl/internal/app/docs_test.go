@@ -193,7 +193,7 @@ func registered(t *testing.T) *handbook.Metrics {
 	k := loaded.Kubernetes
 	k.SupervisorImage, k.GRPCEndpoint, k.SandboxRuntime.NetworkPolicyEnforced = "x", "https://gateway.example:8080", true
 	reg, log := handbook.NewMetrics(), zerolog.Nop()
-	conductor, err := conduct.New(&k, companion.Options{}, &cluster.Cluster{}, log, reg)
+	conductor, err := conduct.New(&k, companion.Options{}, &cluster.Cluster{}, log, reg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

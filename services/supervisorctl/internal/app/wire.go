@@ -38,7 +38,7 @@ func wire(ctx context.Context, p *command.Parts[*Settings]) error {
 	if err != nil {
 		return err
 	}
-	conductor, err := conduct.New(&p.Config.Kubernetes, own.options(), objects, telemetry.Component(p.Log, "conduct"), p.Registry)
+	conductor, err := conduct.New(&p.Config.Kubernetes, own.options(), objects, telemetry.Component(p.Log, "conduct"), p.Registry, p.Tracing.Provider())
 	if err != nil {
 		return err
 	}

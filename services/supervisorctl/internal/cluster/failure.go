@@ -79,6 +79,8 @@ func kindOf(s *metav1.Status, verb string, of schema.GroupResource, name string)
 	switch {
 	case denied(s):
 		return ErrRefused
+	case uncounted(s):
+		return nil
 	case s.Code >= http.StatusInternalServerError:
 		return ErrUnsettled
 	case unexpected(s): // by what stands before the API server
@@ -106,6 +108,14 @@ func kindOf(s *metav1.Status, verb string, of schema.GroupResource, name string)
 // denied reports whether an admission webhook refused the write, for which it may use any code.
 func denied(s *metav1.Status) bool {
 	return !unexpected(s) && strings.HasPrefix(s.Message, "admission webhook ") && strings.Contains(s.Message, " denied the request")
+}
+
+// signUncounted is in what the API server answers as long as nobody has counted what a quota that was just made is about, which takes a second.
+const signUncounted = "status unknown for quota: "
+
+// uncounted reports whether a quota admits nothing only because it is new. Of a webhook, which may say the same, see denied.
+func uncounted(s *metav1.Status) bool {
+	return s.Code == http.StatusForbidden && !unexpected(s) && strings.Contains(s.Message, signUncounted)
 }
 
 // replaced reports whether the precondition on the uid did not hold. The API server says so before it looks at the store and after
@@ -138,7 +148,7 @@ func unexpected(s *metav1.Status) bool {
 }
 
 // told is err as it may be told. Whatever refuses a Secret may repeat it, so of Secrets only the code is kept, and the words of the
-// two refusals that name numbers and names alone.
+// refusals that name numbers and names alone.
 func told(err error, of schema.GroupResource) error {
 	if of != secrets {
 		return err
@@ -147,7 +157,7 @@ func told(err error, of schema.GroupResource) error {
 	if errors.As(err, &status) {
 		s := &status.ErrStatus
 		text := ""
-		for _, sign := range [...]string{"exceeded quota: ", "because it is being terminated"} {
+		for _, sign := range [...]string{"exceeded quota: ", signUncounted, "because it is being terminated"} {
 			if s.Code == http.StatusForbidden && !denied(s) && strings.Contains(s.Message, sign) {
 				text = ": " + s.Message
 			}

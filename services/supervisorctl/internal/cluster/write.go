@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -101,15 +102,19 @@ func onlyThe(uid string) metav1.DeleteOptions {
 	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &id}}
 }
 
-// Ungate lifts one scheduling gate, at the index in its list, of a Pod as it was read. ErrConflict when the Pod is another one or has been
-// written to since: what was not looked at is not let go.
-func (c *Cluster) Ungate(ctx context.Context, at *corev1.Pod, gate string, index int) (*corev1.Pod, error) {
+// Ungate lifts one scheduling gate, at the index in its list, of a Pod as it was read, and gives it annotations in the same write. ErrConflict
+// when the Pod is another one or has been written to since: what was not looked at is not let go.
+func (c *Cluster) Ungate(ctx context.Context, at *corev1.Pod, gate string, index int, annotations map[string]string) (*corev1.Pod, error) {
 	namespace, name, path := at.Namespace, at.Name, fmt.Sprintf("/spec/schedulingGates/%d", index)
-	patch, err := json.Marshal([]map[string]string{
-		{"op": "test", "path": "/metadata/uid", "value": string(at.UID)},
+	all := map[string]string{}
+	maps.Copy(all, at.Annotations)
+	maps.Copy(all, annotations)
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": at.UID},
 		{"op": "test", "path": "/metadata/resourceVersion", "value": at.ResourceVersion},
 		{"op": "test", "path": path + "/name", "value": gate},
 		{"op": "remove", "path": path},
+		{"op": "add", "path": "/metadata/annotations", "value": all}, // replaces those of this very version
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write the patch that lifts a gate: %w", err)

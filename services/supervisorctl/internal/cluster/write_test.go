@@ -80,7 +80,7 @@ func writings() map[string]writing {
 			return err
 		}},
 		"ungate": {"PATCH", core + "pods/box", "", "pods", corev1.Pod{}, func(ctx context.Context, c *cluster.Cluster) error {
-			_, err := c.Ungate(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "box", UID: "uid-box", ResourceVersion: "41"}}, gate, 1)
+			_, err := c.Ungate(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "box", UID: "uid-box", ResourceVersion: "41"}}, gate, 1, map[string]string{"note": "n"})
 			return err
 		}},
 		"change sandbox": {
@@ -146,6 +146,8 @@ func TestWrites(t *testing.T) {
 				"quota changed meanwhile": {refusal(409, metav1.StatusReasonConflict, "Operation cannot be fulfilled on resourcequotas", quota), "conflict"},
 				"conflict of a proxy":     {plain(409, "conflict"), "none"},
 				"quota":                   {refusal(403, metav1.StatusReasonForbidden, `"box" is forbidden: exceeded quota: q, requested: 1, used: 9, limited: 9`, own), "refused"},
+				"quota that is new":       {refusal(403, metav1.StatusReasonForbidden, `"box" is forbidden: status unknown for quota: q, resources: pods`, own), "none"},
+				"webhook, of a quota":     {refusal(403, metav1.StatusReasonForbidden, `admission webhook "x" denied the request: status unknown for quota: q`, nil), "refused"},
 				"pod security":            {refusal(403, metav1.StatusReasonForbidden, `pods "box" is forbidden: violates PodSecurity "restricted:latest": privileged`, own), "refused"},
 				"SCC":                     {refusal(403, metav1.StatusReasonForbidden, `pods "box" is forbidden: unable to validate against any security context constraint: []`, own), "refused"},
 				"namespace is ending":     {refusal(403, metav1.StatusReasonForbidden, `"box" is forbidden: unable to create new content in namespace team because it is being terminated`, own), "refused"},
@@ -239,7 +241,14 @@ func TestWhatIsSent(t *testing.T) {
 		"delete service": {by("delete service"), all["delete service"].done, "", "", `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"uid-box"}}`},
 		"delete secret":  {by("delete secret"), all["delete secret"].done, "", "", `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"uid-box"}}`},
 		"ungate": {by("ungate"), all["ungate"].done, "", "application/json-patch+json", `[{"op":"test","path":"/metadata/uid","value":"uid-box"},{"op":"test","path":"/metadata/resourceVersion","value":"41"},
-			{"op":"test","path":"/spec/schedulingGates/1/name","value":"openshell.ai/bootstrap"},{"op":"remove","path":"/spec/schedulingGates/1"}]`},
+			{"op":"test","path":"/spec/schedulingGates/1/name","value":"openshell.ai/bootstrap"},{"op":"remove","path":"/spec/schedulingGates/1"},
+			{"op":"add","path":"/metadata/annotations","value":{"note":"n"}}]`},
+		"ungate, beside other annotations": {func(ctx context.Context) error {
+			_, err := c.Ungate(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "box", UID: "u", ResourceVersion: "1", Annotations: map[string]string{"a": "b", "note": "old"}}}, gate, 0, map[string]string{"note": "n"})
+			return err
+		}, all["ungate"].done, "", "", `[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/metadata/resourceVersion","value":"1"},
+			{"op":"test","path":"/spec/schedulingGates/0/name","value":"openshell.ai/bootstrap"},{"op":"remove","path":"/spec/schedulingGates/0"},
+			{"op":"add","path":"/metadata/annotations","value":{"a":"b","note":"n"}}]`},
 		"annotations": {
 			change(beta, cluster.Change{Annotations: map[string]any{"a": "b", "gone": nil}}), sandbox("v1beta1"), "v1beta1", "application/merge-patch+json",
 			`{"metadata":{"resourceVersion":"41","uid":"uid-box","annotations":{"a":"b","gone":null}}}`,

@@ -116,7 +116,12 @@ func widened(spec *corev1.PodSpec) string {
 	for _, f := range []struct {
 		name  string
 		found bool
-	}{{"hostNetwork", spec.HostNetwork}, {"hostPID", spec.HostPID}, {"hostIPC", spec.HostIPC}} {
+	}{
+		{"hostNetwork", spec.HostNetwork},
+		{"hostPID", spec.HostPID},
+		{"hostIPC", spec.HostIPC},
+		{"ephemeralContainers", len(spec.EphemeralContainers) > 0},
+	} {
 		if f.found {
 			return f.name
 		}

@@ -163,8 +163,6 @@ func TestABadSandboxRendersNothing(t *testing.T) {
 			wantError(t, err, c.names)
 			theirs, err := r.SupervisorSecret(w.sandbox, supervisorRef(w), files(r.SupervisorFiles()...))
 			wantError(t, err, c.names)
-			_, err = r.PullSecretNames(w.sandbox)
-			wantError(t, err, c.names)
 			template, err := r.RestartTemplate(w.sandbox, templateVolumes())
 			wantError(t, err, c.names)
 			if service != nil || pod != nil || ours != nil || theirs != nil || template.Volumes != nil {
@@ -313,7 +311,11 @@ func TestPullSecretNames(t *testing.T) {
 		w := base(t)
 		w.settings.ImagePullSecrets = []string{"a", "b"}
 		w.in(mode)
-		got, err := w.renderer(t).PullSecretNames(w.sandbox)
+		pod, err := w.renderer(t).SupervisorPod(w.sandbox)
+		var got []string
+		for _, reference := range pod.Spec.ImagePullSecrets {
+			got = append(got, reference.Name)
+		}
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v; want %v", mode, got, err, want)
 		}

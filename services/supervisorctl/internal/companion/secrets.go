@@ -106,15 +106,8 @@ func (r *Renderer) checkSource(index int, source *corev1.Secret) error {
 	return nil
 }
 
-// PullSecretNames are the names under which both Pods of a run refer to pull Secrets, in order: those of the copies in
-// managed mode, and those of the settings elsewhere.
-func (r *Renderer) PullSecretNames(s Sandbox) ([]string, error) {
-	if err := s.check(r.scheme); err != nil {
-		return nil, fmt.Errorf("naming pull Secrets: %w", err)
-	}
-	return r.pullNames(&s), nil
-}
-
+// pullNames are the names under which both Pods of a run refer to pull Secrets, in order: those of the copies in managed mode, and those of
+// the settings elsewhere.
 func (r *Renderer) pullNames(s *Sandbox) []string {
 	names := slices.Clone(r.settings.ImagePullSecrets)
 	if r.managed() {

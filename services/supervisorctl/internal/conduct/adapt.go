@@ -2,7 +2,6 @@ package conduct
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -153,6 +152,14 @@ func ownership(c companion.Comparison) plan.Ownership {
 	}
 }
 
+// differs is what is said of a Pod that compares so. One of another run goes on being one that ended, or is not ready, for its own reasons.
+func differs(detail string, c companion.Comparison) string {
+	if detail != "" && ownership(c) == plan.OfAnotherRun {
+		return detail + "; " + c.Difference
+	}
+	return cmp.Or(c.Difference, detail)
+}
+
 func (r *round) serviceOf(found *corev1.Service, box companion.Sandbox) plan.Service {
 	s := plan.Service{UID: string(found.UID), Deleting: found.DeletionTimestamp != nil}
 	if wanted, err := r.renderer.Service(box); err == nil {
@@ -171,27 +178,14 @@ func (r *round) supervisorOf(found *corev1.Pod, box companion.Sandbox) plan.Pod 
 	p := podOf(found)
 	if wanted, err := r.renderer.SupervisorPod(box); err == nil {
 		c := r.supervisor.of(&found.ObjectMeta, box, func() companion.Comparison { return companion.CompareSupervisor(found, wanted) })
-		p.Ownership, p.Detail = ownership(c), cmp.Or(c.Difference, p.Detail)
+		p.Ownership, p.Detail = ownership(c), differs(p.Detail, c)
 	} else {
 		p.Ownership, p.Detail = r.owned(&found.ObjectMeta), err.Error()
 	}
 	if !p.Gated {
-		p.Altered = r.unlabelled(found, workspace.RoleSupervisor)
+		p.Altered = r.altered(found, workspace.RoleSupervisor)
 	}
 	return p
-}
-
-// unlabelled says which label of a Pod is not that by which the fence, and of a workload the Service, find it; empty when both are. Labels
-// of a Pod that runs can be edited, and without them no policy is about it.
-func (r *round) unlabelled(found *corev1.Pod, role string) string {
-	for _, l := range [...]struct{ key, want string }{
-		{workspace.LabelBoundaryRole, role}, {workspace.LabelBoundaryPair, workspace.Pair(r.goal.Ref.SandboxID)},
-	} {
-		if got := found.Labels[l.key]; got != l.want {
-			return fmt.Sprintf("its label %s is %.80q, and must be %q", l.key, got, l.want)
-		}
-	}
-	return ""
 }
 
 // owned is whose an object is when nothing can be rendered to compare it with: by the uid of its owner alone, or, of a Sandbox
@@ -216,7 +210,7 @@ func (r *round) workloadOf(found *corev1.Pod) plan.Pod {
 		p.Detail += r.claimsOf(found)
 	}
 	if !p.Gated { // whoever owns it
-		p.Altered = cmp.Or(r.unlabelled(found, workspace.RoleWorkload), admitted.Networks(found))
+		p.Altered = cmp.Or(r.altered(found, workspace.RoleWorkload), admitted.Networks(found))
 	}
 	owner, err := sandboxapi.OwnerOf(found.OwnerReferences)
 	if err != nil || !owner.Controller || owner.UID != r.goal.Ref.UID {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/cluster"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/companion"
@@ -59,7 +61,7 @@ type Cluster interface {
 	DeletePod(ctx context.Context, namespace, name, uid string) error
 	DeleteService(ctx context.Context, namespace, name, uid string) error
 	DeleteSecret(ctx context.Context, namespace, name, uid string) error
-	Ungate(ctx context.Context, at *corev1.Pod, gate string, index int) (*corev1.Pod, error)
+	Ungate(ctx context.Context, at *corev1.Pod, gate string, index int, annotations map[string]string) (*corev1.Pod, error)
 	ChangeSandbox(ctx context.Context, at *sandboxapi.Object, change cluster.Change) (*sandboxapi.Object, error)
 
 	CreateEvent(ctx context.Context, wanted *corev1.Event) (*corev1.Event, error)
@@ -81,13 +83,20 @@ type Conductor struct {
 	random   io.Reader
 	process  string
 	leading  atomic.Int32
+	tracer   trace.Tracer
 }
 
 // New makes a Conductor by the stock settings, and registers the metrics portcullis_supervisorctl_step_seconds,
-// _goals_total and _events_total. It starts nothing and sends nothing: see Run. The error names the settings that no companion can be rendered with.
-func New(settings *driverconf.Kubernetes, options companion.Options, objects Cluster, log zerolog.Logger, reg prometheus.Registerer) (*Conductor, error) {
+// _goals_total and _events_total. Each step is a span of spans, under that of the call if there is one; nil spans are none. It starts nothing
+// and sends nothing: see Run. The error names the settings that no companion can be rendered with.
+func New(
+	settings *driverconf.Kubernetes, options companion.Options, objects Cluster, log zerolog.Logger, reg prometheus.Registerer, spans trace.TracerProvider,
+) (*Conductor, error) {
 	if settings == nil || objects == nil {
 		return nil, errors.New("conduct: settings and a cluster must be given")
+	}
+	if spans == nil {
+		spans = noop.NewTracerProvider()
 	}
 	renderer, err := companion.New(settings, options)
 	if err != nil {
@@ -100,6 +109,7 @@ func New(settings *driverconf.Kubernetes, options companion.Options, objects Clu
 	c := &Conductor{
 		cluster: objects, settings: *settings, renderer: renderer, log: log, metrics: m,
 		gates: newGates(), watched: newWatched(time.Now), random: rand.Reader,
+		tracer: spans.Tracer(tracer),
 	}
 	if c.process, err = c.name(); err != nil {
 		return nil, err

@@ -204,39 +204,62 @@ func (s *site) keep() {
 
 // TestEveryWriteOfAStopMayBeTheLast: a stop that ends is finished by the next one, or by the loop.
 func TestEveryWriteOfAStopMayBeTheLast(t *testing.T) {
-	const writes = 6
-	for n := range writes {
+	type end struct {
+		n           int
+		done, again bool
+	}
+	var ends []end
+	for n := range stopWrites(t) {
 		for _, done := range []bool{false, true} {
-			t.Run(fmt.Sprintf("write %d, done %t", n, done), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(fresh())
-					s := newSite(t, w)
-					s.do(s.goal(plan.Provision))
-					ctx, end := context.WithCancel(t.Context())
-					ends := nth(n+1, func(string) error { end(); return context.Canceled })
-					if done {
-						w.after = ends
-					} else {
-						w.before = ends
-					}
-					if out, err := s.Do(ctx, s.goal(plan.Release)); err != nil || out.Step.Reason != verdict.CallEnded {
-						t.Fatalf("%v, %+v", err, out.Step)
-					}
-					w.before, w.after = nil, nil
-					other := newSite(t, w)
-					if n%2 == 0 {
-						other.do(other.goal(plan.Release))
-					} else {
-						other.keep()
-					}
-					if n > 0 || done || n%2 == 0 {
-						other.bare()
-					}
-				})
-			})
+			ends = append(ends, end{n, done, false}, end{n, done, true})
 		}
 	}
+	for _, e := range ends {
+		n, done := e.n, e.done
+		t.Run(fmt.Sprintf("write %d, done %t, called again %t", n, done, e.again), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(fresh())
+				s := newSite(t, w)
+				s.do(s.goal(plan.Provision))
+				ctx, end := context.WithCancel(t.Context())
+				ends := nth(n+1, func(string) error { end(); return context.Canceled })
+				if done {
+					w.after = ends
+				} else {
+					w.before = ends
+				}
+				if out, err := s.Do(ctx, s.goal(plan.Release)); err != nil || out.Step.Reason != verdict.CallEnded {
+					t.Fatalf("%v, %+v", err, out.Step)
+				}
+				w.before, w.after = nil, nil
+				other := newSite(t, w)
+				if e.again {
+					other.do(other.goal(plan.Release))
+				} else {
+					other.keep()
+				}
+				if n > 0 || done || e.again {
+					other.bare()
+				} else {
+					other.whole() // nothing says that it was to end
+				}
+			})
+		})
+	}
+}
+
+// stopWrites is how many writes a stop takes that nothing interrupts.
+func stopWrites(t *testing.T) (writes int) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, newWorld(fresh()))
+		s.do(s.goal(plan.Provision))
+		before := len(s.world.done())
+		s.do(s.goal(plan.Release))
+		writes = len(s.world.done()) - before
+	})
+	return writes
 }
 
 // TestEveryRefusalIsUndone: whatever the cluster refuses, nothing of the run is left, also when the caller has gone by then.

@@ -25,7 +25,9 @@
 //     what the API server took is not told again for a while. Which policies open a fence is told by the loop alone, and only when it is
 //     another set than was told before, so that sandboxes at rest cost no write. Nothing is decided by Events.
 //   - Private keys and tokens are wiped when the Secrets are made, or could not be, on every path; the bundle is its owner's to wipe.
-//   - Each step is a metric, and a span of the trace that the call belongs to.
+//   - Each step is a metric and a span, of the trace that the call belongs to if there is one; both say how it ended, and neither why in words.
+//   - A released Pod is compared with what it was released with: its images are noted on it with the removal of its gate.
+//   - What panics in a goroutine of a goal panics in the goal's own, as a [Panic].
 //
 // Callers: package service for calls, package reconcile for the loop.
 package conduct

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,21 +17,24 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
-// tracer is the name of the spans' instrumentation. Spans go where that of the call goes.
+// tracer is the name of the spans' instrumentation.
 const tracer = "github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
 
 // execute carries a step out and puts what was answered into what was seen. A refusal ends the goal; an error asks for a new look.
 func (r *round) execute(ctx context.Context, step plan.Step) (plan.Step, error) {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
-	ctx, span := trace.SpanFromContext(ctx).TracerProvider().Tracer(tracer).Start(ctx, "step "+step.Action.String())
+	ctx, span := r.tracer.Start(ctx, "step "+step.Action.String(), trace.WithAttributes(
+		attribute.String(attributeGoal, r.goal.Goal.String()), attribute.String(attributeNamespace, r.goal.Ref.Namespace), attribute.String(attributeSandbox, r.goal.Ref.Name),
+	))
 	defer span.End()
 	began := time.Now()
 	refused, err := r.carryOut(ctx, step)
-	r.metrics.stepped(step.Action, refused, err, time.Since(began))
+	end(span, r.metrics.stepped(step.Action, refused, err, time.Since(began)), refused.Reason)
 	if err == nil && refused.Reason == "" && step.Reason != "" {
 		r.began = step
 	}
@@ -41,9 +46,31 @@ func (r *round) execute(ctx context.Context, step plan.Step) (plan.Step, error) 
 	return refused, err
 }
 
+// Attributes of a step's span.
+const (
+	attributeGoal      = "portcullis.goal"
+	attributeNamespace = "k8s.namespace.name"
+	attributeSandbox   = "portcullis.sandbox"
+	attributeResult    = "portcullis.result"
+	attributeReason    = "portcullis.reason"
+)
+
+// end says how a step ended, as the metric does, and why in its stable code. The words are for the log: a collector is not told what a
+// cluster says.
+func end(span trace.Span, result string, reason verdict.Reason) {
+	span.SetAttributes(attribute.String(attributeResult, result))
+	if reason != "" {
+		span.SetAttributes(attribute.String(attributeReason, string(reason)))
+	}
+	if result == resultFailed || result == resultRefused {
+		span.SetStatus(codes.Error, result)
+	}
+}
+
 // raising reports whether there is something of the wanted run: a Restart stops another one first.
 func (r *round) raising() bool {
-	record, w := r.course().record, r.goal.Run
+	record := r.course().record
+	w := r.goal.Named(record).Run // a repeated Restart may call the run otherwise
 	mine := record.Phase == runstate.Preparing && record.Generation == w.Generation && record.Session == w.Session && record.Epoch == w.Epoch
 	return r.goal.Goal == plan.Provision || r.goal.Goal == plan.Restart && (r.attempt.Began || mine)
 }
@@ -199,11 +226,15 @@ func (r *round) wrote(step plan.Step, sent time.Time) {
 	}
 }
 
-// ungate lifts our gate from a Pod that was seen.
+// ungate lifts our gate from a Pod that was seen, and notes what it is released with.
 func (r *round) ungate(ctx context.Context, at *got[corev1.Pod]) error {
 	pod := at.value
 	index := slices.IndexFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == workspace.SchedulingGate })
-	ungated, err := r.cluster.Ungate(ctx, pod, workspace.SchedulingGate, index)
+	noted, err := imagesOf(pod)
+	if err != nil {
+		return errRender{err}
+	}
+	ungated, err := r.cluster.Ungate(ctx, pod, workspace.SchedulingGate, index, map[string]string{annotationImages: noted})
 	if err == nil {
 		at.value = ungated
 	}

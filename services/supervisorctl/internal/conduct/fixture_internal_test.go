@@ -102,6 +102,7 @@ type site struct {
 	t     *testing.T
 	world *world
 	log   *bytes.Buffer
+	spans *tracing
 }
 
 func newSite(t *testing.T, world *world, changes ...func(*driverconf.Kubernetes)) *site {
@@ -110,9 +111,9 @@ func newSite(t *testing.T, world *world, changes ...func(*driverconf.Kubernetes)
 	for _, change := range changes {
 		change(k)
 	}
-	s := &site{t: t, world: world, log: &bytes.Buffer{}}
+	s := &site{t: t, world: world, log: &bytes.Buffer{}, spans: &tracing{}}
 	var err error
-	s.Conductor, err = New(k, companion.Options{}, world, zerolog.New(s.log), prometheus.NewRegistry())
+	s.Conductor, err = New(k, companion.Options{}, world, zerolog.New(s.log), prometheus.NewRegistry(), s.spans)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package conduct
 import (
 	"context"
 	"errors"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -50,40 +49,40 @@ func known[T, P any](g got[T], in func(*T) P) plan.Known[P] {
 // look reads everything, at once where one does not depend on another.
 func (r *round) look(ctx context.Context) {
 	ref, s := r.goal.Ref, &r.seen
-	var reads sync.WaitGroup
+	var all reads
 	if goal := r.goal.Goal; goal != plan.Release && goal != plan.Remove { // what runs, or is to run
-		reads.Go(func() {
-			all, err := r.cluster.Policies(ctx, ref.Namespace)
-			s.all = got[[]networkingv1.NetworkPolicy]{value: &all, err: err}
+		all.begin(func() {
+			policies, err := r.cluster.Policies(ctx, ref.Namespace)
+			s.all = got[[]networkingv1.NetworkPolicy]{value: &policies, err: err}
 		})
 	}
 	r.lookAtSet(ctx)
-	reads.Wait()
+	all.wait()
 }
 
 // lookAtSet reads the Sandbox and its set.
 func (r *round) lookAtSet(ctx context.Context) {
 	ref, s := r.goal.Ref, &r.seen
-	var reads sync.WaitGroup
-	reads.Go(func() { s.fence = take(r.cluster.Policy(ctx, ref.Namespace, workspace.WorkloadFence)) })
-	reads.Go(func() { s.egress = take(r.cluster.Policy(ctx, ref.Namespace, workspace.SupervisorEgress)) })
-	reads.Go(func() {
+	var all reads
+	all.begin(func() { s.fence = take(r.cluster.Policy(ctx, ref.Namespace, workspace.WorkloadFence)) })
+	all.begin(func() { s.egress = take(r.cluster.Policy(ctx, ref.Namespace, workspace.SupervisorEgress)) })
+	all.begin(func() {
 		s.service = take(r.cluster.Service(ctx, ref.Namespace, workspace.BoundaryService(ref.SandboxID)))
 	})
-	reads.Go(func() { s.supervisor = take(r.cluster.Pod(ctx, ref.Namespace, workspace.SupervisorPod(ref.SandboxID))) })
+	all.begin(func() { s.supervisor = take(r.cluster.Pod(ctx, ref.Namespace, workspace.SupervisorPod(ref.SandboxID))) })
 	// The workload Pod is read after the Sandbox: that it is absent while the Sandbox is suspended means that it is gone for good. Only a
 	// call that raises a run has it read beside the Sandbox, by the name that it had last.
 	name, beside := r.workloadName(), r.goal.Goal == plan.Provision
 	if beside {
-		reads.Go(func() { s.workload = take(r.cluster.Pod(ctx, ref.Namespace, name)) })
+		all.begin(func() { s.workload = take(r.cluster.Pod(ctx, ref.Namespace, name)) })
 	}
-	reads.Go(func() {
+	all.begin(func() {
 		s.box = take(r.cluster.Sandbox(ctx, ref.Namespace, ref.Name))
 		if !beside {
 			r.lookAtWorkload(ctx)
 		}
 	})
-	reads.Wait()
+	all.wait()
 	if beside && !r.tells(name) {
 		r.lookAtWorkload(ctx)
 	}
@@ -106,36 +105,36 @@ func releases(action plan.Action) bool {
 // lookBefore reads again what an action that releases something rests on: before the Secrets the whole set, and before each gate both
 // policies, and the workload Pod before its own.
 func (r *round) lookBefore(ctx context.Context, action plan.Action) {
-	var reads sync.WaitGroup
+	var all reads
 	switch action {
 	case plan.MakeSecrets:
 		r.lookAtSet(ctx)
 	case plan.UngateWorkload:
-		reads.Go(func() { r.lookAtFence(ctx) })
-		reads.Go(func() { r.lookAtWorkload(ctx) })
+		all.begin(func() { r.lookAtFence(ctx) })
+		all.begin(func() { r.lookAtWorkload(ctx) })
 	default:
 		r.lookAtFence(ctx)
 	}
-	reads.Wait()
+	all.wait()
 }
 
 func (r *round) lookAtFence(ctx context.Context) {
-	var reads sync.WaitGroup
-	reads.Go(func() { r.seen.fence = take(r.cluster.Policy(ctx, r.goal.Ref.Namespace, workspace.WorkloadFence)) })
-	reads.Go(func() { r.seen.egress = take(r.cluster.Policy(ctx, r.goal.Ref.Namespace, workspace.SupervisorEgress)) })
-	reads.Wait()
+	var all reads
+	all.begin(func() { r.seen.fence = take(r.cluster.Policy(ctx, r.goal.Ref.Namespace, workspace.WorkloadFence)) })
+	all.begin(func() { r.seen.egress = take(r.cluster.Policy(ctx, r.goal.Ref.Namespace, workspace.SupervisorEgress)) })
+	all.wait()
 }
 
 // lookAround reads again what may have changed while a workload was waited for: both policies, and the Sandbox, of which the
 // controller will have written the status.
 func (r *round) lookAround(ctx context.Context) {
-	var reads sync.WaitGroup
+	var all reads
 	name := r.workloadName()
-	reads.Go(func() { r.lookAt(ctx, plan.SubjectSandbox) })
-	reads.Go(func() { r.seen.workload = take(r.cluster.Pod(ctx, r.goal.Ref.Namespace, name)) })
-	reads.Go(func() { r.lookAtFence(ctx) })
-	reads.Go(func() { r.namespace = take(r.cluster.Namespace(ctx, r.goal.Ref.Namespace)) })
-	reads.Wait()
+	all.begin(func() { r.lookAt(ctx, plan.SubjectSandbox) })
+	all.begin(func() { r.seen.workload = take(r.cluster.Pod(ctx, r.goal.Ref.Namespace, name)) })
+	all.begin(func() { r.lookAtFence(ctx) })
+	all.begin(func() { r.namespace = take(r.cluster.Namespace(ctx, r.goal.Ref.Namespace)) })
+	all.wait()
 }
 
 // workloadName is the name of the workload Pod as far as is known.

@@ -70,7 +70,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-func (m *metrics) stepped(action plan.Action, refused plan.Step, err error, took time.Duration) {
+// stepped notes a step, and returns its result.
+func (m *metrics) stepped(action plan.Action, refused plan.Step, err error, took time.Duration) string {
 	result := resultDone
 	switch {
 	case refused.Reason != "" || errors.Is(err, cluster.ErrRefused):
@@ -81,6 +82,7 @@ func (m *metrics) stepped(action plan.Action, refused plan.Step, err error, took
 		result = resultFailed
 	}
 	m.steps.WithLabelValues(action.String(), result).Observe(took.Seconds())
+	return result
 }
 
 func (m *metrics) ended(goal plan.Goal, last plan.Step) {

@@ -18,19 +18,19 @@ func TestNewWantsEverything(t *testing.T) {
 	bad := settings(t)
 	bad.GRPCEndpoint = ""
 	for name, create := range map[string]func() error{
-		"no settings": func() error { _, err := New(nil, companion.Options{}, w, zerolog.Nop(), registry); return err },
+		"no settings": func() error { _, err := New(nil, companion.Options{}, w, zerolog.Nop(), registry, nil); return err },
 		"no cluster": func() error {
-			_, err := New(settings(t), companion.Options{}, nil, zerolog.Nop(), registry)
+			_, err := New(settings(t), companion.Options{}, nil, zerolog.Nop(), registry, nil)
 			return err
 		},
-		"no registry": func() error { _, err := New(settings(t), companion.Options{}, w, zerolog.Nop(), nil); return err },
-		"no endpoint": func() error { _, err := New(bad, companion.Options{}, w, zerolog.Nop(), registry); return err },
+		"no registry": func() error { _, err := New(settings(t), companion.Options{}, w, zerolog.Nop(), nil, nil); return err },
+		"no endpoint": func() error { _, err := New(bad, companion.Options{}, w, zerolog.Nop(), registry, nil); return err },
 	} {
 		if err := create(); err == nil {
 			t.Errorf("%s", name)
 		}
 	}
-	if _, err := New(bad, companion.Options{}, w, zerolog.Nop(), registry); err == nil || !strings.Contains(err.Error(), "grpc_endpoint") {
+	if _, err := New(bad, companion.Options{}, w, zerolog.Nop(), registry, nil); err == nil || !strings.Contains(err.Error(), "grpc_endpoint") {
 		t.Errorf("%v", err)
 	}
 }
@@ -40,7 +40,7 @@ func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		w := newWorld(fresh())
-		c, err := New(settings(t), companion.Options{}, w, zerolog.Nop(), registry)
+		c, err := New(settings(t), companion.Options{}, w, zerolog.Nop(), registry, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,8 @@
 package conduct
 
 import (
-	"strings"
-
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/rejection"
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
@@ -55,27 +54,11 @@ func (r *round) diagnosis() string {
 	if !ok || c.Status == "True" {
 		return ""
 	}
-	return refused(c.Message)
-}
-
-// refused is a controller's message when it is about an object that the API server does not admit: quota, pod security, an SCC, a
-// webhook or validation; empty otherwise.
-func refused(message string) string {
-	if strings.Contains(message, "status unknown for quota") {
-		return "" // the quota is new and was not counted yet
+	if !rejection.Of(c.Message) {
+		return ""
 	}
-	for _, sign := range [...]string{
-		"exceeded quota", "violates PodSecurity", "security context constraint", "denied the request", "is forbidden", "is invalid",
-	} {
-		if strings.Contains(message, sign) {
-			return "the controller reports: " + short(message)
-		}
-	}
-	return ""
+	return "the controller reports: " + short(c.Message)
 }
 
 // short is somebody else's text, of at most 500 bytes.
-func short(text string) string {
-	const most = 500
-	return strings.ToValidUTF8(text[:min(len(text), most)], "")
-}
+func short(text string) string { return rejection.Bounded(text, 500) }

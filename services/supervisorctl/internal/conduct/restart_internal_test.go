@@ -6,9 +6,11 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/cluster"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
@@ -138,5 +140,40 @@ func TestTwoReplicasAtOneRun(t *testing.T) {
 		s := newSite(t, w)
 		s.finish(plan.Provision)
 		s.whole()
+	})
+}
+
+// TestARepeatedRestartIsUndone: what the cluster refuses of a call that is repeated for a run, to another process and with another name for
+// the generation, is taken away at once as of the first one.
+func TestARepeatedRestartIsUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := stopped(t)
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		s.world.before = at("create secret "+sandboxSecret, func(string) error { end(); return context.Canceled })
+		if out, err := s.Do(ctx, s.goal(plan.Restart)); err != nil || out.Step.Reason != verdict.CallEnded {
+			t.Fatalf("%v, %+v", err, out.Step)
+		}
+		s.world.before = at("create secret "+sandboxSecret, func(write string) error {
+			return fmt.Errorf("%s: %w: exceeded quota", write, cluster.ErrRefused)
+		})
+		other := newSite(t, s.world)
+		again := other.goal(plan.Restart)
+		again.Run.Generation = "g000000000000002"
+		var out Outcome
+		for range 3 { // until the first process may be taken for gone
+			var err error
+			if out, err = other.Do(t.Context(), again); err != nil {
+				t.Fatal(err)
+			}
+			if out.Step.Reason != plan.IsTaken {
+				break
+			}
+			time.Sleep(takeOver)
+		}
+		if out.Step.Reason != CompanionRefused {
+			t.Fatalf("%+v", out.Step)
+		}
+		other.bare()
 	})
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -33,7 +35,7 @@ func (r *round) makeSecrets(ctx context.Context, step plan.Step) (plan.Step, err
 	made, err := material.Make(facts, r.random)
 	if err != nil {
 		source := ""
-		if strings.Contains(err.Error(), "Client") {
+		if errors.Is(err, material.ErrClient) {
 			source = fmt.Sprintf("; the client's files come from the Secret %s/%s that the setting client_tls_secret_name names", r.settings.Namespace, r.settings.ClientTLSSecretName)
 		}
 		refused := refusal(CompanionRefused, "the bootstrap material cannot be made: %v%s", err, source)
@@ -80,9 +82,9 @@ func (r *round) measured(ctx context.Context) (*material.Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	proxy, err := r.settings.ReadProxyCABundle()
+	proxy, err := r.proxyCA()
 	if err != nil {
-		return nil, errRender{fmt.Errorf("read the proxy's CA bundle: %w", err)}
+		return nil, err
 	}
 	facts := &material.Facts{
 		SandboxID: box.ID, Namespace: box.Namespace, NamespaceUID: string(r.namespace.value.UID), SandboxUID: string(box.UID),
@@ -94,6 +96,20 @@ func (r *round) measured(ctx context.Context) (*material.Facts, error) {
 		Bundle: r.goal.Bundle, UpstreamProxyCA: proxy,
 	}
 	return facts, r.addClient(ctx, facts)
+}
+
+// proxyCA is the proxy's CA bundle. That there is no such file, and what it holds, is for the operator to mend; a file that cannot be read,
+// as while it is replaced, says nothing of either.
+func (r *round) proxyCA() ([]byte, error) {
+	bundle, err := r.settings.ReadProxyCABundle()
+	var cause syscall.Errno
+	switch {
+	case err == nil:
+		return bundle, nil
+	case errors.As(err, &cause) && !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("read the proxy's CA bundle: %w", err)
+	}
+	return nil, errRender{fmt.Errorf("read the proxy's CA bundle: %w", err)}
 }
 
 // addClient adds what the supervisor verifies its gateway by, and shows it, where that is staged in its Secret (contract 9.5).

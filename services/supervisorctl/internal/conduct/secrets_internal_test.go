@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -231,6 +233,36 @@ func TestSourcesThatCannotBeUsed(t *testing.T) {
 					s.bare()
 				}
 				w.wiped(t)
+			})
+		})
+	}
+}
+
+// TestProxyCAThatCannotBeUsed: what is wrong with the file refuses the run for good, and a file that cannot be read now does not.
+func TestProxyCAThatCannotBeUsed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make   func(path string) error
+		reason string
+	}{
+		"no file":        {func(string) error { return nil }, string(CompanionRefused)},
+		"no certificate": {func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) }, string(CompanionRefused)},
+		"a directory":    {func(path string) error { return os.Mkdir(path, 0o700) }, string(CompanionRefused)},
+		"a loop":         {func(path string) error { return os.Symlink(path, path) }, string(plan.ObjectUnreadable)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "ca.pem")
+			if err := tc.make(path); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, newWorld(fresh()), func(k *driverconf.Kubernetes) { k.ProxyCABundle, k.HTTPSProxy = path, "http://proxy.example:3128" })
+				out := s.refused(t.Context(), s.goal(plan.Provision), tc.reason)
+				if !strings.Contains(out.Step.Explanation, "proxy_ca_bundle") {
+					t.Errorf("%s", out.Step.Explanation)
+				}
+				if tc.reason == string(CompanionRefused) {
+					s.bare()
+				}
 			})
 		})
 	}

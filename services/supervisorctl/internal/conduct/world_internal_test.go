@@ -301,7 +301,7 @@ func (w *world) CountEvent(_ context.Context, _, name string, _ []byte) (*corev1
 	return nil, fmt.Errorf("count event %s: %w", name, cluster.ErrAbsent)
 }
 
-func (w *world) Ungate(ctx context.Context, at *corev1.Pod, gate string, index int) (*corev1.Pod, error) {
+func (w *world) Ungate(ctx context.Context, at *corev1.Pod, gate string, index int, annotations map[string]string) (*corev1.Pod, error) {
 	var ungated *corev1.Pod
 	name := at.Name
 	err := w.write(ctx, "ungate "+name, func() error {
@@ -313,6 +313,10 @@ func (w *world) Ungate(ctx context.Context, at *corev1.Pod, gate string, index i
 			return fmt.Errorf("ungate %s: %w", name, cluster.ErrConflict)
 		}
 		pod.Spec.SchedulingGates = slices.Delete(pod.Spec.SchedulingGates, index, index+1)
+		if pod.Annotations == nil {
+			pod.Annotations = map[string]string{}
+		}
+		maps.Copy(pod.Annotations, annotations)
 		pod.ResourceVersion = w.next()
 		ungated = pod.DeepCopy()
 		return nil

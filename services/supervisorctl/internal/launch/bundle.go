@@ -22,16 +22,14 @@ const (
 	MaxGeneration = 64
 )
 
-// Bundle is an accepted bundle. The zero Bundle, and one that was wiped, has no session and no tokens. It prints no token.
+// Bundle is an accepted bundle. The zero Bundle, and one that was wiped, has no session and no supervisor object. It prints no token.
 // It must not be wiped while it is used.
 type Bundle struct {
-	supervisor                   secret.Value
-	gatewayToken, sandboxToken   secret.Value
-	gatewayExpiry, sandboxExpiry int64
-	session, generation          string
-	rotation, epoch              uint64
-	gatewayID                    string
-	keys                         []Key
+	supervisor          secret.Value
+	session, generation string
+	rotation, epoch     uint64
+	gatewayID           string
+	keys                []Key
 }
 
 // Key is a public key of the gateway, by which the boundary verifies tokens.
@@ -84,18 +82,10 @@ func (r *reader) supervisor(path string, b *Bundle) error {
 			return err
 		}
 	}
-	token := func(into *secret.Value) func(string) error {
-		return func(path string) (err error) {
-			*into, err = r.token(path)
-			return err
-		}
-	}
-	expiry := func(into *int64) func(string) error {
-		return func(path string) error {
-			n, err := r.whole(path, 0, math.MaxInt64)
-			*into = int64(n)
-			return err
-		}
+	// Tokens and expiries are only for whoever gets the object: here they need to be sound.
+	expiry := func(path string) error {
+		_, err := r.whole(path, 0, math.MaxInt64)
+		return err
 	}
 	return r.object(path,
 		member{"session_id", func(path string) (err error) {
@@ -108,10 +98,10 @@ func (r *reader) supervisor(path string, b *Bundle) error {
 		}},
 		member{"session_rotation", number(&b.rotation)},
 		member{"auth_epoch", number(&b.epoch)},
-		member{"gateway_token", token(&b.gatewayToken)},
-		member{"gateway_expires_at", expiry(&b.gatewayExpiry)},
-		member{"sandbox_token", token(&b.sandboxToken)},
-		member{"sandbox_expires_at", expiry(&b.sandboxExpiry)},
+		member{"gateway_token", r.token},
+		member{"gateway_expires_at", expiry},
+		member{"sandbox_token", r.token},
+		member{"sandbox_expires_at", expiry},
 	)
 }
 
@@ -136,22 +126,9 @@ func (r *reader) key(path string, b *Bundle) error {
 	return err
 }
 
-// Supervisor returns the member supervisor, byte for byte as it stands in the bundle: the content of auth.json. It shares its
-// bytes with the Bundle, and so do the tokens: Wipe wipes them.
+// Supervisor returns the member supervisor, byte for byte as it stands in the bundle: the content of auth.json, with both tokens. It shares
+// its bytes with the Bundle: Wipe wipes them.
 func (b *Bundle) Supervisor() secret.Value { return b.supervisor }
-
-// GatewayToken returns the token that the supervisor presents to the gateway.
-func (b *Bundle) GatewayToken() secret.Value { return b.gatewayToken }
-
-// SandboxToken returns the token that the supervisor presents to the boundary.
-func (b *Bundle) SandboxToken() secret.Value { return b.sandboxToken }
-
-// GatewayExpiresAt returns when the gateway token expires, in seconds since 1970; 0 is never. It is what the bundle says and
-// not what the token says.
-func (b *Bundle) GatewayExpiresAt() int64 { return b.gatewayExpiry }
-
-// SandboxExpiresAt returns the same for the sandbox token.
-func (b *Bundle) SandboxExpiresAt() int64 { return b.sandboxExpiry }
 
 // SessionID returns the id of the run, a canonical lower-case UUID that is not nil.
 func (b *Bundle) SessionID() string { return b.session }
@@ -172,10 +149,8 @@ func (b *Bundle) GatewayID() string { return b.gatewayID }
 // Keys returns the verification keys in the gateway's order, at least one. The slice is the caller's own.
 func (b *Bundle) Keys() []Key { return slices.Clone(b.keys) }
 
-// Wipe overwrites the tokens and the supervisor object and makes b the zero Bundle.
+// Wipe overwrites the supervisor object and makes b the zero Bundle.
 func (b *Bundle) Wipe() {
-	for _, v := range []secret.Value{b.supervisor, b.gatewayToken, b.sandboxToken} {
-		v.Wipe()
-	}
+	b.supervisor.Wipe()
 	*b = Bundle{}
 }

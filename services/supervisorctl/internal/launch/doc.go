@@ -10,12 +10,11 @@
 //     stand side by side. The session id is the canonical lower-case form of a UUID that is not nil, which is what the stock
 //     reader demands too: the id becomes a DNS name, an annotation and a compared string. A token has three parts in the
 //     base64url alphabet. A public key is one PEM block with an Ed25519 key.
-//   - The two tokens, and the object that holds them, are kept as secret values and copied into nothing else that outlives
+//   - The object that holds the two tokens is kept as one secret value, and they are copied into nothing else that outlives
 //     Parse. An [Error] names the field and the problem and never a value.
 //   - The member supervisor is kept byte for byte, because it becomes the file auth.json as it is.
 //
-// Parse is pure and reads no clock. Whether a token is still good is for the caller, by the expiries that the bundle states;
-// whether it is signed is for those to whom it is presented. The gateway id is the one in the tokens' issuer; that it is the
+// Parse is pure and reads no clock. Whether a token is still good and signed is for those to whom it is presented. The gateway id is the one in the tokens' issuer; that it is the
 // one of the settings is not said by the contract and not checked.
 //
 // A bundle that is refused means FAILED_PRECONDITION, before the cluster is touched (contract 2.6, 7.2 step 22, 7.11 step 3).

@@ -36,6 +36,22 @@ type Error struct {
 	Problem string
 }
 
+// Fields of Facts that hold the files of the client's Secret, and the two that share a Secret with the files that came.
+const (
+	fieldClientCA          = "ClientCA"
+	fieldClientCertificate = "ClientCertificate"
+	fieldClientKey         = "ClientKey"
+	fieldPassed            = "UpstreamProxyCA and ClientCA"
+)
+
+// ErrClient is an [*Error] about a file of the client's Secret, for errors.Is.
+var ErrClient = errors.New("a file of the client's Secret cannot be used")
+
+// Is reports whether target is ErrClient and the error is about one of its files.
+func (e *Error) Is(target error) bool {
+	return target == ErrClient && slices.Contains([]string{fieldClientCA, fieldClientCertificate, fieldClientKey, fieldPassed}, e.Field)
+}
+
 // Error names the field and the problem.
 func (e *Error) Error() string { return "material: " + e.Field + ": " + e.Problem }
 
@@ -138,7 +154,7 @@ func (f *Facts) checkPEM(report func(field, problem string)) {
 	for _, c := range []struct {
 		field string
 		text  []byte
-	}{{"UpstreamProxyCA", f.UpstreamProxyCA}, {"ClientCA", f.ClientCA}, {"ClientCertificate", f.ClientCertificate}} {
+	}{{"UpstreamProxyCA", f.UpstreamProxyCA}, {fieldClientCA, f.ClientCA}, {fieldClientCertificate, f.ClientCertificate}} {
 		if problem := bundleProblem(c.text); problem != "" {
 			report(c.field, problem)
 		}
@@ -148,14 +164,14 @@ func (f *Facts) checkPEM(report func(field, problem string)) {
 	switch {
 	case len(f.ClientCertificate) == 0 && len(key) == 0:
 	case len(f.ClientCertificate) == 0:
-		report("ClientCertificate", "is missing beside ClientKey")
+		report(fieldClientCertificate, "is missing beside ClientKey")
 	case len(key) == 0:
-		report("ClientKey", "is missing beside ClientCertificate")
+		report(fieldClientKey, "is missing beside ClientCertificate")
 	case len(f.ClientCA) == 0:
-		report("ClientCA", "is missing beside ClientCertificate and ClientKey")
+		report(fieldClientCA, "is missing beside ClientCertificate and ClientKey")
 	default:
 		if _, err := pemfile.ParseKeyPair(f.ClientCertificate, key); err != nil {
-			report("ClientKey", "does not belong to ClientCertificate, or is no unencrypted PEM key")
+			report(fieldClientKey, "does not belong to ClientCertificate, or is no unencrypted PEM key")
 		}
 	}
 }

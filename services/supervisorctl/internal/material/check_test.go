@@ -109,6 +109,9 @@ func TestRefusedFacts(t *testing.T) {
 			if !strings.HasPrefix(err.Error(), "material: "+c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %q, want %q alone", err, c.want)
 			}
+			if client := strings.HasPrefix(c.want, "Client") || strings.Contains(c.want, "and ClientCA"); errors.Is(err, material.ErrClient) != client {
+				t.Errorf("about a file of the client's: %t", !client)
+			}
 			for _, leaked := range []string{"classified", "xxxx", "BEGIN", gatewayToken, sandboxToken} {
 				if strings.Contains(err.Error(), leaked) {
 					t.Errorf("the error shows a value: %v", err)

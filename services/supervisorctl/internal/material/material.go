@@ -131,7 +131,7 @@ func (m *Material) checkSizes(room int) error {
 	for _, c := range []struct {
 		field string
 		files map[string]secret.Value
-	}{{"ChildEnv", m.Sandbox}, {"UpstreamProxyCA and ClientCA", m.Supervisor}} {
+	}{{"ChildEnv", m.Sandbox}, {fieldPassed, m.Supervisor}} {
 		size := room
 		for _, v := range c.files {
 			b := v.Expose() // for its length

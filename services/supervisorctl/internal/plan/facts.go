@@ -147,8 +147,8 @@ type Pod struct {
 	Ended, Ready bool
 	// Restarted says that a container of it was started more than once: a supervisor is replaced in place until the run is ready.
 	Restarted bool
-	// Altered says what of the admitted workload Pod is not as asked for; of a Pod that is released, which of the labels is not the run's
-	// that the fence and the Service find it by. Empty when all is.
+	// Altered says what of the admitted workload Pod is not as asked for; of a Pod that is released, what somebody has made another of it
+	// since: a label that the fence and the Service find it by, an ephemeral container, an image, a further network. Empty when all is well.
 	Altered string
 	// Detail says whose it is, or what differs, or why it ended or is not ready.
 	Detail string

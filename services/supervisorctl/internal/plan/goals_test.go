@@ -126,6 +126,7 @@ func TestRestart(t *testing.T) {
 	each(t, wants(plan.Restart, run(2)), []goalCase{
 		{"at rest", atRest, does(plan.Begin)},
 		{"at rest, v1alpha1", from(atRest, alpha), does(plan.Begin)},
+		{"at rest, not said to be suspended", from(atRest, object(func(o *sandboxapi.Object) { o.Conditions = nil })), does(plan.Await)},
 		{"at rest, before 1970", from(atRest, func(f *plan.Facts) { f.Now = time.Time{} }), refuses("run_record_invalid")},
 		{"at rest, a supervisor left", from(atRest, func(f *plan.Facts) { f.Supervisor = base().Supervisor }), does(plan.Write)},
 		{"at rest, a workload left", from(atRest, func(f *plan.Facts) { f.Workload = base().Workload }), does(plan.Write)},
@@ -192,6 +193,10 @@ func TestRelease(t *testing.T) {
 		{"Secrets gone", cleared, does(plan.Write)},
 		{"no generation, no Secrets", from(suspended, record(func(r *runstate.Record) { r.Generation = "" })), does(plan.Write)},
 		{"at rest", atRest, does(plan.Done)},
+		{"at rest, v1alpha1", from(atRest, alpha), does(plan.Done)},
+		{"at rest, not said to be suspended", from(atRest, object(func(o *sandboxapi.Object) { o.Conditions = nil })), does(plan.Await)},
+		{"at rest, suspended in a former generation", from(atRest, stale), does(plan.Await)},
+		{"at rest, Pod not owned", from(atRest, sleeps("False", sandboxapi.ReasonPodNotOwned)), refuses("companion_collision")},
 		{"at rest, somebody else's Pod under the name", from(atRest, func(f *plan.Facts) { f.Workload = plan.Found(plan.Pod{UID: "x"}) }), does(plan.Done)},
 		{"being deleted", going, does(plan.DeleteSupervisor)},
 		{"being deleted, supervisor gone", from(going, noSupervisor), does(plan.Await)},

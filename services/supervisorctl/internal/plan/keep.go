@@ -26,6 +26,8 @@ const (
 	WatchLimit = time.Minute
 )
 
+const suspendedByHand = "somebody suspended the Sandbox while its run was up"
+
 // keep is one look of the reconcile loop (contract 7.13).
 func (p *planner) keep() Step {
 	p.want.Run = Run{}
@@ -57,7 +59,7 @@ func (p *planner) keep() Step {
 	case p.box.Mode == sandboxapi.Running:
 		return p.keepRunning()
 	case r.Generation != "": // a stop of ours is in the record before the Sandbox is suspended
-		return p.stopFor(Broke, "somebody suspended the Sandbox while its run was up")
+		return p.stopFor(Broke, suspendedByHand)
 	}
 	return p.stop()
 }
@@ -105,6 +107,9 @@ func (p *planner) keepPreparing() Step {
 
 // keepReleased completes a start when all is ready (contract 7.9), and ends one that broke or took too long.
 func (p *planner) keepReleased() Step {
+	if p.box.Mode == sandboxapi.Suspended {
+		return p.stopFor(Broke, suspendedByHand)
+	}
 	if reason, why := p.harm(); why != "" {
 		return p.stopFor(reason, why)
 	}

@@ -138,7 +138,7 @@ func (p *planner) stop() Step {
 		case step.Reason != "":
 			return step
 		case settled:
-			return Step{Action: Done}
+			return p.reported()
 		}
 		next := r
 		next.Bootstrapping, next.StartedAt, next.Attempt = false, 0, ""
@@ -170,8 +170,8 @@ func (p *planner) withoutWorkload() (Step, bool) {
 	if step, ok := p.withoutOurWorkload(); !ok {
 		return step, false
 	}
-	if c, ok := p.box.Condition(sandboxapi.ConditionSuspended); ok && c.Status == string(metav1.ConditionFalse) && c.Reason == sandboxapi.ReasonPodNotOwned {
-		return refuse(Collision, "the controller does not suspend the Sandbox, because the Pod %s is not its own: %s", p.box.PodName(), c.Message), false
+	if p.notOwned() {
+		return p.heldUp(), false
 	}
 	w, ok := p.facts.Workload.Value()
 	switch {
@@ -181,6 +181,30 @@ func (p *planner) withoutWorkload() (Step, bool) {
 		return Step{Action: Await, Subject: SubjectSandbox}, false
 	}
 	return Step{}, true
+}
+
+// reported is Done for a settled sandbox of which, where whoever asks rests on it and the controller can say so, it says that it is suspended:
+// until then it may not have seen that it is to be (contract 7.10 step 6). The loop and an undo rest on what they saw themselves.
+func (p *planner) reported() Step {
+	asked := (p.want.Goal == Release || p.want.Goal == Restart) && p.want.Reason == ""
+	switch {
+	case !asked || p.box.Version != sandboxapi.V1beta1 || p.box.ReportsSuspended():
+		return Step{Action: Done}
+	case p.notOwned():
+		return p.heldUp()
+	}
+	return Step{Action: Await, Subject: SubjectSandbox}
+}
+
+// notOwned reports whether the controller does not suspend the Sandbox because a Pod has the workload's name that is not its own.
+func (p *planner) notOwned() bool {
+	c, ok := p.box.Condition(sandboxapi.ConditionSuspended)
+	return ok && c.Status == string(metav1.ConditionFalse) && c.Reason == sandboxapi.ReasonPodNotOwned
+}
+
+func (p *planner) heldUp() Step {
+	c, _ := p.box.Condition(sandboxapi.ConditionSuspended)
+	return refuse(Collision, "the controller does not suspend the Sandbox, because the Pod %s is not its own: %s", p.box.PodName(), c.Message)
 }
 
 // settled reports whether nothing of a run is left and none is recorded. The step has a reason when that cannot be told.

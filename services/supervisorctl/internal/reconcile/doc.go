@@ -32,6 +32,7 @@
 //   - Objects of other gateways and of nobody are passed over. Companions are found by the uid of their owner, within their namespace.
 //   - What opens a fence again is told by a metric, once per change by a line for each policy, also when the last sandbox has gone, and by
 //     conduct with an Event on each Sandbox. It is never repaired: it may be meant.
+//   - A look that panics has failed, and the next one is made.
 //   - A term begins with nothing but its settings; what it was told is forgotten with it.
 //
 // Rights that it needs: list and watch on sandboxes, pods, services and networkpolicies, in the one namespace of shared mode and

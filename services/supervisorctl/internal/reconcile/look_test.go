@@ -1,11 +1,16 @@
 package reconcile
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
@@ -211,3 +216,26 @@ func (hanging) Do(ctx context.Context, _ conduct.Goal) (conduct.Outcome, error) 
 	<-ctx.Done()
 	return conduct.Outcome{}, ctx.Err()
 }
+
+// TestALookThatPanics is a failure of this one look: the worker goes on, and the log has the stack and not the value.
+func TestALookThatPanics(t *testing.T) {
+	var log bytes.Buffer
+	r, err := newReporter(zerolog.New(&log), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Loop{conductor: odd{}, reporter: r, now: time.Now}
+	f := l.guarded(t.Context(), &task{ref: plan.Ref{Namespace: ns, Name: "box-1"}})
+	if f.ending != failed || f.reason != verdict.Unexplained || f.explanation == "" {
+		t.Errorf("%+v", f)
+	}
+	if text := log.String(); strings.Contains(text, "private") || !strings.Contains(text, "look_test.go") || !strings.Contains(text, `"sandbox":"box-1"`) {
+		t.Errorf("%s", text)
+	}
+}
+
+type odd struct{}
+
+func (odd) Lead() func() { return func() {} }
+
+func (odd) Do(context.Context, conduct.Goal) (conduct.Outcome, error) { panic("a private word") }

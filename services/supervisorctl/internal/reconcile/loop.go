@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
@@ -108,11 +110,23 @@ func (l *Loop) work(ctx context.Context, d *desk) {
 		if !ok {
 			return
 		}
-		f := look(ctx, l.conductor, &t, l.now)
+		f := l.guarded(ctx, &t)
 		if ctx.Err() != nil {
 			return
 		}
 		changed := d.done(t, &f)
 		l.reporter.looked(&t, &f, changed)
 	}
+}
+
+// guarded is a look in which a defect is this look's failure: what makes one panic would end the next leader as well, and with it keep all
+// sandboxes from being looked at.
+func (l *Loop) guarded(ctx context.Context, t *task) (f finding) {
+	defer func() {
+		if value := recover(); value != nil {
+			l.reporter.panicked(t, conduct.Recovered(value))
+			f = finding{ending: failed, reason: verdict.Unexplained, explanation: "the look panicked; the log has the stack"}
+		}
+	}()
+	return look(ctx, l.conductor, t, l.now)
 }

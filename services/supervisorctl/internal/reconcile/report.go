@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
@@ -149,6 +150,12 @@ func (l *ledger) census() census {
 		s.works[k] = l.listed[k] && !l.broken[k]
 	}
 	return s
+}
+
+// panicked reports a look that did.
+func (r *reporter) panicked(t *task, p *conduct.Panic) {
+	r.log.Error().Str(keyNamespace, t.ref.Namespace).Str(keySandbox, t.ref.Name).Str(keySandboxID, t.ref.SandboxID).
+		Str(telemetry.KeyPanic, p.Kind).Bytes(telemetry.KeyStack, p.Stack).Msg("a look panicked")
 }
 
 // looked reports the end of a look.

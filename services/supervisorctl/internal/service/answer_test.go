@@ -100,7 +100,7 @@ func TestTheCausesOfRefusalsAreTold(t *testing.T) {
 		"unknown words":  {plan.WorkloadRefused, "the controller reports: hush", "the cluster refuses the sandbox's pod"},
 		"another reason": {plan.Broke, quota, "the sandbox's run lost a part and cannot go on"},
 		"many words": {
-			plan.WorkloadRefused, "exceeded quota: " + strings.Repeat("q", 400) + ", requested: pods=1",
+			plan.WorkloadRefused, `pods "hush" is forbidden: exceeded quota: ` + strings.Repeat("q", 400) + ", requested: pods=1",
 			"the cluster refuses the sandbox's pod: exceeded quota: " + strings.Repeat("q", 187) + ", ...",
 		},
 	} {

@@ -143,7 +143,7 @@ func pod(part supervisorv1.Part, k plan.Known[plan.Pod], recorded string) *super
 		return since(unavailable(c, "PodEnded", found.Detail), found.Since)
 	case replaced(found.UID, recorded):
 		return unavailable(c, "Replaced", "it is not the one that was released")
-	case found.Ownership != plan.OfThisRun:
+	case found.Ownership != plan.OfThisRun && recorded == "":
 		return unavailable(c, "Altered", found.Detail)
 	case found.Altered != "":
 		return unavailable(c, "Altered", found.Altered)
@@ -154,7 +154,16 @@ func pod(part supervisorv1.Part, k plan.Known[plan.Pod], recorded string) *super
 	case !found.Ready:
 		return since(say(c, supervisorv1.Availability_AVAILABILITY_DEGRADED, notReady(&found), found.Detail), found.Since)
 	}
-	return since(available(c, "PodReady"), found.Since)
+	return since(say(c, supervisorv1.Availability_AVAILABILITY_AVAILABLE, "PodReady", former(&found)), found.Since)
+}
+
+// former says how a Pod that was released differs from one that would be made now: the settings were changed since. That ends no run, and
+// makes none unavailable; the next start has the new ones.
+func former(p *plan.Pod) string {
+	if p.Ownership == plan.OfThisRun {
+		return ""
+	}
+	return "it is of a run that was released before the settings were changed: " + p.Detail
 }
 
 // notReady is why, by its stable code.

@@ -120,18 +120,19 @@ func credentials(raw []byte, run plan.Run) (*launch.Bundle, plan.Run, verdict.De
 		}
 		return nil, run, verdict.Refuse(verdict.LaunchInvalid, stepLaunch, text).WithMessage("the launch credentials are missing or invalid: " + text)
 	}
-	refuse := func(field string) (*launch.Bundle, plan.Run, verdict.Decision) {
+	refuse := func(text string) (*launch.Bundle, plan.Run, verdict.Decision) {
 		bundle.Wipe()
-		return nil, run, verdict.Refuse(verdict.LaunchInvalid, stepLaunch, field+" is not that of the credential bundle")
+		d := verdict.Refuse(verdict.LaunchInvalid, stepLaunch, text)
+		return nil, run, d.WithMessage(d.Message() + ": " + text)
 	}
+	const differs = " is not that of the credential bundle"
 	switch epoch := bundle.AuthEpoch(); {
 	case epoch > math.MaxInt64:
-		bundle.Wipe()
-		return nil, run, verdict.Refuse(verdict.LaunchInvalid, stepLaunch, "supervisor.auth_epoch is greater than any epoch can be")
+		return refuse("supervisor.auth_epoch is greater than any epoch can be")
 	case run.Session != "" && run.Session != bundle.SessionID():
-		return refuse("run.session_id")
+		return refuse("run.session_id" + differs)
 	case run.Epoch != 0 && uint64(run.Epoch) != epoch:
-		return refuse("run.auth_epoch")
+		return refuse("run.auth_epoch" + differs)
 	default:
 		run.Session, run.Epoch = bundle.SessionID(), int64(epoch)
 	}
@@ -142,7 +143,9 @@ func credentials(raw []byte, run plan.Run) (*launch.Bundle, plan.Run, verdict.De
 // steps 4 and 6).
 func expected(text string, ref plan.Ref) verdict.Decision {
 	refuse := func(format string, args ...any) verdict.Decision {
-		return verdict.Refuse(verdict.RunSandboxReplaced, stepIdentity, "expected_runtime_identity "+fmt.Sprintf(format, args...))
+		text := "expected_runtime_identity " + fmt.Sprintf(format, args...)
+		d := verdict.Refuse(verdict.RunSandboxReplaced, stepIdentity, text)
+		return d.WithMessage(d.Message() + ": " + text)
 	}
 	if text == "" {
 		return refuse("is empty: the gateway has stored none, and what it means cannot be told")

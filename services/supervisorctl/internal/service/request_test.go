@@ -131,6 +131,9 @@ func TestBrokenRequests(t *testing.T) {
 				if tc.code == codes.InvalidArgument && d.Reason != verdict.RequestInvalid {
 					t.Errorf("%s: reason %s", call, d.Reason)
 				}
+				if !strings.Contains(d.Message(), tc.field) {
+					t.Errorf("%s: the caller is told %q, without the field", call, d.Message())
+				}
 				if log := s.log.String(); strings.Contains(log, gatewayToken) || strings.Contains(log, sandboxToken) || strings.Count(log, "\n") != 1 {
 					t.Errorf("%s: the log: %s", call, log)
 				}
@@ -152,21 +155,21 @@ func TestNothingOfTheCredentialsStays(t *testing.T) {
 			return conduct.Outcome{}, conduct.ErrBusy
 		},
 		"panics": func(_ context.Context, g conduct.Goal) (conduct.Outcome, error) {
-			panic(string(g.Bundle.GatewayToken().Expose()))
+			panic(string(g.Bundle.Supervisor().Expose()))
 		},
 	} {
 		for _, call := range []string{"provision", "restart"} {
 			s, r := newSite(t), valid(t)
 			seen := ""
 			s.conductor.do = func(ctx context.Context, g conduct.Goal) (conduct.Outcome, error) {
-				seen = string(g.Bundle.GatewayToken().Expose())
+				seen = string(g.Bundle.Supervisor().Expose())
 				return do(ctx, g)
 			}
 			_, _, err := calls[call](t.Context(), s, r)
-			if seen != gatewayToken {
-				t.Errorf("%s, %s: the conductor had the token %q", call, name, seen)
+			if !strings.Contains(seen, gatewayToken) {
+				t.Errorf("%s, %s: the conductor had %q", call, name, seen)
 			}
-			if g := s.conductor.goals[0]; g.Bundle.SessionID() != "" || !g.Bundle.GatewayToken().IsZero() {
+			if g := s.conductor.goals[0]; g.Bundle.SessionID() != "" || !g.Bundle.Supervisor().IsZero() {
 				t.Errorf("%s, %s: the bundle is not wiped", call, name)
 			}
 			if !bytes.Equal(r.bundle, make([]byte, len(r.bundle))) {

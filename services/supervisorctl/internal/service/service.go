@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
-	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/refused"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/rejection"
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
@@ -38,8 +37,10 @@ type Service struct {
 	conductor Conductor
 	fences    Fences
 	turns     *turns
-	log       zerolog.Logger
-	metrics   *metrics
+	// looks are the turns of Status, of which each is some seven reads.
+	looks   *turns
+	log     zerolog.Logger
+	metrics *metrics
 }
 
 var _ supervisorv1.SupervisorServiceServer = (*Service)(nil)
@@ -62,6 +63,7 @@ func New(settings Settings, gatewayID string, conductor Conductor, fences Fences
 	s := &Service{
 		settings: settings, gatewayID: gatewayID, conductor: conductor, fences: fences, log: log,
 		turns: newTurns(settings.MaxConcurrent, settings.MaxConcurrentPerNamespace),
+		looks: newTurns(settings.MaxConcurrent, settings.MaxConcurrentPerNamespace),
 	}
 	var err error
 	s.metrics, err = newMetrics(reg, func() float64 { return float64(s.turns.taken()) })
@@ -128,16 +130,33 @@ func (s *Service) Status(ctx context.Context, in *supervisorv1.StatusRequest) (*
 	ref, decision := reference(in.GetSandbox(), s.gatewayID, false)
 	var facts plan.Facts
 	if decision.Granted() {
-		decision = s.guarded(func() verdict.Decision {
-			facts = s.conductor.Look(ctx, ref).Facts
-			return same(&facts, ref)
-		})
+		facts, decision = s.look(ctx, ref)
 	}
 	s.conclude(callStatus, "", ref, decision, time.Since(began))
 	if err := decision.Err(); err != nil {
 		return nil, err
 	}
 	return &supervisorv1.StatusResponse{Status: s.describe(ref, &facts)}, nil
+}
+
+// look waits for its turn, and looks.
+func (s *Service) look(ctx context.Context, ref plan.Ref) (facts plan.Facts, decision verdict.Decision) {
+	waiting, end := context.WithTimeout(ctx, turnLimit(ctx))
+	leave, err := s.looks.take(waiting, ref.Namespace)
+	end()
+	if err != nil {
+		return facts, noTurn(err)
+	}
+	defer leave()
+	decision = s.guarded(func() verdict.Decision {
+		facts = s.conductor.Look(ctx, ref).Facts
+		return same(&facts, ref)
+	})
+	return facts, decision
+}
+
+func noTurn(err error) verdict.Decision {
+	return verdict.Refuse(verdict.TooManyCalls, stepTurn, "no turn came in time: "+err.Error())
 }
 
 // raise is the goal to raise a run. Whoever gets a goal wipes its bundle; the bytes that it was read from are cleared here.
@@ -209,7 +228,7 @@ func (s *Service) work(ctx context.Context, goal conduct.Goal) (facts plan.Facts
 	leave, err := s.turns.take(waiting, goal.Ref.Namespace)
 	end()
 	if err != nil {
-		return facts, verdict.Refuse(verdict.TooManyCalls, stepTurn, "no turn came in time: "+err.Error())
+		return facts, noTurn(err)
 	}
 	defer leave()
 	decision = s.guarded(func() verdict.Decision {
@@ -277,7 +296,7 @@ func told(d verdict.Decision) verdict.Decision {
 	if d.Reason != verdict.WorkloadRefused && d.Reason != verdict.CompanionRefused {
 		return d
 	}
-	if words := refused.Words(d.Explanation); words != "" {
+	if words := rejection.Words(d.Explanation); words != "" {
 		return d.WithMessage(d.Message() + ": " + words)
 	}
 	return d
@@ -287,8 +306,8 @@ func told(d verdict.Decision) verdict.Decision {
 func (s *Service) guarded(do func() verdict.Decision) (decision verdict.Decision) {
 	defer func() {
 		if r := recover(); r != nil {
-			// The value may hold anything, so only its type is told.
-			s.log.Error().Str(telemetry.KeyPanic, fmt.Sprintf("%T", r)).Bytes(telemetry.KeyStack, debug.Stack()).Msg("a call panicked")
+			p := conduct.Recovered(r)
+			s.log.Error().Str(telemetry.KeyPanic, p.Kind).Bytes(telemetry.KeyStack, p.Stack).Msg("a call panicked")
 			decision = verdict.Refuse(verdict.Unexplained, stepRequest, "the call panicked; the log has the stack")
 		}
 	}()

@@ -194,15 +194,25 @@ func TestConditions(t *testing.T) {
 		"service altered":  {service, svc(func(s *plan.Service) { s.Ownership, s.Detail = plan.OfAnotherRun, "selector" }), unavailable, "Altered", "selector"},
 		"service headless": {service, svc(func(s *plan.Service) { s.ClusterIP = "" }), unavailable, "NoAddress", "cluster IP"},
 
-		"supervisor missing":      {supervisor, func(f *plan.Facts) { f.Supervisor = plan.Absent[plan.Pod]() }, unavailable, "Missing", ""},
-		"supervisor unread":       {supervisor, func(f *plan.Facts) { f.Supervisor = plan.Failed[plan.Pod](nil) }, unknown, "NotReadable", ""},
-		"supervisor foreign":      {supervisor, pod(func(p *plan.Pod) { p.Ownership, p.Detail = plan.Theirs, "owner" }), unavailable, "Foreign", "owner"},
-		"supervisor going":        {supervisor, pod(func(p *plan.Pod) { p.Deleting = true }), unavailable, "Deleting", ""},
-		"supervisor ended":        {supervisor, pod(func(p *plan.Pod) { p.Ended, p.Detail = true, "code 1" }), unavailable, "PodEnded", "code 1"},
-		"supervisor replaced":     {supervisor, pod(func(p *plan.Pod) { p.UID = "uid-new" }), unavailable, "Replaced", "not the one"},
-		"supervisor, another run": {supervisor, pod(func(p *plan.Pod) { p.Ownership, p.Detail = plan.OfAnotherRun, "image" }), unavailable, "Altered", "image"},
-		"supervisor gated":        {supervisor, pod(func(p *plan.Pod) { p.Gated, p.Ready = true, false }), unavailable, "PodGated", ""},
-		"supervisor not ready":    {supervisor, pod(func(p *plan.Pod) { p.Ready, p.Detail = false, "container supervisor waits: ImagePullBackOff" }), degraded, "PodNotReady", "ImagePullBackOff"},
+		"supervisor missing":            {supervisor, func(f *plan.Facts) { f.Supervisor = plan.Absent[plan.Pod]() }, unavailable, "Missing", ""},
+		"supervisor unread":             {supervisor, func(f *plan.Facts) { f.Supervisor = plan.Failed[plan.Pod](nil) }, unknown, "NotReadable", ""},
+		"supervisor foreign":            {supervisor, pod(func(p *plan.Pod) { p.Ownership, p.Detail = plan.Theirs, "owner" }), unavailable, "Foreign", "owner"},
+		"supervisor going":              {supervisor, pod(func(p *plan.Pod) { p.Deleting = true }), unavailable, "Deleting", ""},
+		"supervisor ended":              {supervisor, pod(func(p *plan.Pod) { p.Ended, p.Detail = true, "code 1" }), unavailable, "PodEnded", "code 1"},
+		"supervisor replaced":           {supervisor, pod(func(p *plan.Pod) { p.UID = "uid-new" }), unavailable, "Replaced", "not the one"},
+		"supervisor of former settings": {supervisor, pod(func(p *plan.Pod) { p.Ownership, p.Detail = plan.OfAnotherRun, "image" }), available, "PodReady", "image"},
+		"supervisor of former settings, not ready": {supervisor, pod(func(p *plan.Pod) {
+			p.Ownership, p.Ready, p.Detail = plan.OfAnotherRun, false, "code 1; image"
+		}), degraded, "PodNotReady", "code 1; image"},
+		"supervisor altered": {supervisor, pod(func(p *plan.Pod) {
+			p.Ownership, p.Altered = plan.OfAnotherRun, "an ephemeral container"
+		}), unavailable, "Altered", "an ephemeral container"},
+		"supervisor of another run in a start": {supervisor, func(f *plan.Facts) {
+			preparing(f)
+			f.Supervisor = edited(f.Supervisor, func(p *plan.Pod) { p.Ownership, p.Detail = plan.OfAnotherRun, "generation" })
+		}, unavailable, "Altered", "generation"},
+		"supervisor gated":     {supervisor, pod(func(p *plan.Pod) { p.Gated, p.Ready = true, false }), unavailable, "PodGated", ""},
+		"supervisor not ready": {supervisor, pod(func(p *plan.Pod) { p.Ready, p.Detail = false, "container supervisor waits: ImagePullBackOff" }), degraded, "PodNotReady", "ImagePullBackOff"},
 		"new supervisor of a run that is prepared": {supervisor, func(f *plan.Facts) {
 			preparing(f)
 			f.Supervisor = edited(f.Supervisor, func(p *plan.Pod) { p.UID, p.Gated = "uid-new", true })

@@ -279,3 +279,39 @@ func (p inProgress) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 }
+
+// TestLooksHaveTurns of their own: as many at once as other calls, and neither keeps the others waiting.
+func TestLooksHaveTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBusy(t, 2, 2)
+		b.conductor.look = func(context.Context, plan.Ref) conduct.Outcome {
+			b.entered <- "look"
+			<-b.leave
+			return conduct.Outcome{Facts: standing()}
+		}
+		ask := func(ctx context.Context) {
+			_, _, err := calls["status"](ctx, b.site, valid(t))
+			b.ended <- err
+		}
+		for range 3 {
+			go ask(t.Context())
+		}
+		if n := b.working(); n != 2 {
+			t.Errorf("%d looks at once", n)
+		}
+		b.call(t.Context(), "red")
+		if n := b.working(); n != 3 {
+			t.Error("a stop waits for looks")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		go ask(ctx)
+		if d := refusal(t, <-b.ended); d.Reason != verdict.TooManyCalls {
+			t.Errorf("%+v", d)
+		}
+		for range 4 {
+			b.leave <- struct{}{}
+		}
+		b.finish(4)
+	})
+}

@@ -1,4 +1,4 @@
-package refused
+package rejection
 
 import (
 	"regexp"
@@ -36,27 +36,79 @@ var foreign = []form{
 // foreignSigns begin what somebody else says, also where the name has no form that can be told.
 var foreignSigns = [...]string{`admission webhook "`, "ValidatingAdmissionPolicy '"}
 
-// own are the API server's own.
-var own = []form{
-	{regexp.MustCompile(`exceeded quota: ` + object + `, requested: ` + usage + `(?:, used: ` + usage + `, limited: ` + usage + `)?`), exceeded},
-	{regexp.MustCompile(`failed quota: ` + object + `: must specify `), unspecified},
-	{regexp.MustCompile(`violates PodSecurity "((?:privileged|baseline|restricted):(?:latest|v1\.[0-9]+))": `), insecure},
-	{regexp.MustCompile(`unable to validate against any security context constraint`), constrained},
-	{regexp.MustCompile(`(?:maximum|minimum) ` + resource + ` usage per (?:Container|Pod|PersistentVolumeClaim) is ` + quantity + `(?:, but (?:limit|request) is ` + quantity + `)?`), limited},
-	{regexp.MustCompile(resource + ` max limit to request ratio per (?:Container|Pod) is ` + quantity), limited},
-	{regexp.MustCompile(`because it is being terminated`), constant("the namespace is being terminated")},
-	{regexp.MustCompile(` is invalid: \[?` + path + `: `), first("a field is invalid: ", "")},
-}
+// The API server's own refusals begin with the object, which is followed by one of these and by the cause.
+const (
+	signForbidden = " is forbidden: "
+	signInvalid   = " is invalid: "
+)
+
+// relayed are in front of what the API server or the controller only repeats: the words of a webhook that failed.
+var relayed = [...]string{"webhook ", "AdmissionPolicy "}
+
+// forbidden and invalid are the API server's own causes, and stand at the beginning of one. Further in a text anybody may speak: the backend of
+// an image policy or of an authorizer is let speak by the same refusal, without a name.
+var (
+	forbidden = []form{
+		{regexp.MustCompile(`^exceeded quota: ` + object + `, requested: ` + usage + `(?:, used: ` + usage + `, limited: ` + usage + `)?`), exceeded},
+		{regexp.MustCompile(`^failed quota: ` + object + `: must specify `), unspecified},
+		{regexp.MustCompile(`^violates PodSecurity "((?:privileged|baseline|restricted):(?:latest|v1\.[0-9]+))": `), insecure},
+		{regexp.MustCompile(`^unable to validate against any security context constraint`), constrained},
+		{regexp.MustCompile(`^\[?((?:maximum|minimum) ` + resource + ` usage per (?:Container|Pod|PersistentVolumeClaim) is ` + quantity + `(?:, but (?:limit|request) is ` + quantity + `)?)`), limited},
+		{regexp.MustCompile(`^\[?(` + resource + ` max limit to request ratio per (?:Container|Pod) is ` + quantity + `)`), limited},
+		{regexp.MustCompile(`^unable to create new content in namespace [a-z0-9-]+ because it is being terminated`), constant("the namespace is being terminated")},
+	}
+	invalid = []form{{regexp.MustCompile(`^\[?` + path + `: `), first("a field is invalid: ", "")}}
+)
 
 // Words are what may be told of what the cluster said; empty when that is nothing.
 func Words(said string) string {
-	said = said[:min(len(said), longestRead)]
+	said = Bounded(said, longestRead)
 	for _, sign := range foreignSigns {
 		if strings.Contains(said, sign) {
 			return among(foreign, said)
 		}
 	}
-	return among(own, said)
+	before, cause, forms := caused(said)
+	for _, sign := range relayed {
+		if strings.Contains(before, sign) {
+			return ""
+		}
+	}
+	return among(forms, cause)
+}
+
+// caused parts a text at the first of the API server's refusals in it.
+func caused(said string) (before, cause string, forms []form) {
+	at, sign := len(said), ""
+	for _, s := range [...]string{signForbidden, signInvalid} {
+		if i := strings.Index(said, s); i >= 0 && i < at {
+			at, sign = i, s
+		}
+	}
+	switch sign {
+	case signForbidden:
+		forms = forbidden
+	case signInvalid:
+		forms = invalid
+	}
+	return said[:at], said[at+len(sign):], forms
+}
+
+// Bounded is somebody else's text, of at most so many bytes. One that is cut ends where a word of it does, with three dots: half a number
+// would be read for a whole one.
+func Bounded(said string, most int) string {
+	const (
+		rest    = "..."
+		longest = 256 // of a word that means something: a resource's name with its number
+	)
+	if len(said) > most {
+		said = said[:most-len(rest)]
+		if i := strings.LastIndexAny(said, " ,"); i > 0 && len(said)-i <= longest {
+			said = said[:i]
+		}
+		said += rest
+	}
+	return strings.ToValidUTF8(said, "")
 }
 
 func among(forms []form, said string) string {
@@ -124,4 +176,4 @@ func resources(rest string) []string {
 	return all
 }
 
-func limited(said []string, _ string) string { return "limit range: " + said[0] }
+func limited(said []string, _ string) string { return "limit range: " + said[1] }
