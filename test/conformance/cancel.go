@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 	"github.com/portcullis-mesh/portcullis/test/gateway/phase"
@@ -54,8 +55,7 @@ func cut(ctx context.Context, whole time.Duration, part int, call func(context.C
 	return call(ctx)
 }
 
-// cutsCreates judges each point by itself: a driver may leak at one alone. The answer of one call may cross its cancellation, and then the
-// sandbox is there by right. So a point counts as one that leaks when every try at it does.
+// cutsCreates judges each point by itself: a driver may leak at one alone.
 func cutsCreates(ctx context.Context, p *probe) error {
 	began := time.Now()
 	if _, err := p.create(ctx); err != nil {
@@ -70,34 +70,49 @@ func cutsCreates(ctx context.Context, p *probe) error {
 	})
 }
 
-// tries are made at each point: that many may be quicker than their time, or cross their cancellation, which on a busy machine is no rare
-// chance. patiences is what part of the patience what one left has for going.
-const tries, patiences = 6, 3
+// The answer of one call may cross its cancellation, and then the sandbox is there by right. So what happens at a point is said by that which
+// came of decisive tries first: one that leaves something decides nothing, nor does one that leaves nothing. tries are made at most: some are
+// answered before they are cut.
+const decisive, tries = 3, 12
 
-// abandoned creates and goes away, again when it was too late for that or something is left.
+// triesInPatience is how often what a try left can be waited for within the patience.
+const triesInPatience = 3
+
+// abandoned creates and goes away until it can be said what then becomes of the sandbox.
 func (p *probe) abandoned(ctx context.Context, took time.Duration, part int) error {
 	var left error
+	var clean, leaks int
 	for range tries {
 		wish, err := p.wish()
 		if err != nil {
 			return err
 		}
+		began := time.Now()
 		err = cut(ctx, took, part, func(ctx context.Context) error {
 			_, err := p.driver.CreateSandbox(ctx, &computev1.CreateSandboxRequest{Sandbox: wish})
 			return err
 		})
-		if err == nil {
-			took /= 2
+		switch {
+		case err == nil: // it was quicker than the one that was measured
+			took = min(took, time.Since(began))
 			continue
+		case status.Code(err) != codes.Canceled:
+			return fmt.Errorf("CreateSandbox of a good sandbox, before it was cut: %w", err)
 		}
-		if left = p.goneWithin(ctx, p.patience/patiences, wish.GetId()); left == nil {
+		if err := p.goneWithin(ctx, p.patience/triesInPatience, wish.GetId()); err != nil {
+			left = err
+			leaks++
+		} else {
+			clean++
+		}
+		switch {
+		case leaks == decisive:
+			return fmt.Errorf("%d of %d left something that is there, as of the last one: %w", leaks, leaks+clean, left)
+		case clean == decisive:
 			return nil
 		}
 	}
-	if left != nil {
-		left = fmt.Errorf("what %d tries left is there, as of the last one: %w", tries, left)
-	}
-	return left
+	return notMade(fmt.Sprintf("a create that can be cut short at %d/%d of its time: of %d tries, %d were", part, points, tries, leaks+clean))
 }
 
 func cutsStops(ctx context.Context, p *probe) error {

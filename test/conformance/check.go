@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -47,17 +48,44 @@ func (c Check) Lacks(ctx context.Context, target Target) string {
 	return ""
 }
 
-// Run makes the check, whatever Lacks says, and removes what it made. Nil is that the driver does what the contract says. A check
-// whose preparation fails has a finding too: nothing is known to be well.
-func (c Check) Run(ctx context.Context, target Target) *Finding {
+// Run makes the check, whatever Lacks says, and removes what it made. Neither a finding nor anything missing is that the driver does what
+// the contract says. missing names what the check did not meet with while it was made, so that it shows nothing; a finding comes before that.
+// A check whose preparation fails has a finding too: nothing is known to be well.
+func (c Check) Run(ctx context.Context, target Target) (finding *Finding, missing string) {
 	p, err := newProbe(ctx, target)
 	if err == nil {
 		err = errors.Join(c.run(ctx, p), p.end(ctx))
 	}
+	missing, err = parted(err)
 	if err == nil {
-		return nil
+		return nil, missing
 	}
-	return &Finding{Contract: c.Says, Came: err.Error(), Breaks: c.Breaks}
+	return &Finding{Contract: c.Says, Came: err.Error(), Breaks: c.Breaks}, ""
+}
+
+// notMade is the error of a check, or of a part of one, that did not meet with what it judges. It is what was missing.
+type notMade string
+
+// Error is what was missing.
+func (n notMade) Error() string { return string(n) }
+
+// parted is what the parts that were not made missed, and what went wrong beside those.
+func parted(err error) (missing string, wrong error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var missed []string
+		for _, one := range joined.Unwrap() {
+			lacks, one := parted(one)
+			wrong = errors.Join(wrong, one)
+			if lacks != "" {
+				missed = append(missed, lacks)
+			}
+		}
+		return strings.Join(missed, "; "), wrong
+	}
+	if lacks, ok := errors.AsType[notMade](err); ok {
+		return lacks.Error(), nil
+	}
+	return "", err
 }
 
 // Checks are all checks, in the order of the contract's calls.

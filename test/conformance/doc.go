@@ -14,6 +14,7 @@
 //     its contract leaves open.
 //   - Checks do not depend on each other: each works on sandboxes of its own, in a workspace of its own where the target has several,
 //     and deletes them. Many run at once; those that disturb the driver run alone, after the others.
+//   - A check that did not meet with what it judges (no call could be cut short) is reported as not made.
 //   - A code is judged against all that the contract allows for the call, and a time is never judged: what has to happen is waited for
 //     until the target's patience ends. Only watch.republish lets time pass, to tell a repetition from an event that is told twice.
 //   - Nothing is taken from a driver's messages but that they hold no secret, and that a refusal names the field.
@@ -30,7 +31,7 @@
 //   - Faults of the platform: a create that the platform refuses half-way (2.6), namespaces that cannot be read (2.9), a watch of the platform's that
 //     ends or expires (2.8), the codes of such faults (2.7), foreign and malformed objects. A target has no way to cause them. That a create leaves
 //     nothing wherever it ends is reached by cancel.create, by its time, and by create.namesakes, by a race. Of a create that its caller left at the
-//     moment it succeeded, the sandbox stays by right; so cancel.create finds what a driver does each time, and not what it does once.
+//     moment it succeeded, the sandbox stays by right; so cancel.create finds what a driver does more often than not, and not what it does once.
 //   - A stop that takes longer than its caller's patience (2.12): how long one takes cannot be set. cancel.stop cuts it at several points.
 //   - Credentials other than a supervisor's of the present and the former run (6.1: of workload Pods, of other accounts, audiences and namespaces):
 //     a Presenter has no others.

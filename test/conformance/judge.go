@@ -117,9 +117,11 @@ func judged(ctx context.Context, target Target, c Check) Result {
 	if r.Missing = c.Lacks(ctx, target); r.Missing != "" {
 		return r
 	}
-	r.Outcome = Passed
-	if r.Finding = c.Run(ctx, target); r.Finding != nil {
+	switch r.Finding, r.Missing = c.Run(ctx, target); {
+	case r.Finding != nil:
 		r.Outcome = Failed
+	case r.Missing == "":
+		r.Outcome = Passed
 	}
 	r.Took = time.Since(began)
 	return r

@@ -12,6 +12,8 @@
 //   - No line says that something holds that was not looked at. What cannot be shown on a cluster is on the screen as not shown.
 //   - All that was made carries one prefix, and goes when the demo ends, however it ends: what a demo that was killed left behind the
 //     next one removes first. A namespace that the demo did not make is never touched.
+//   - The definition of Sandboxes in somebody else's cluster goes only if a demo brought it, no demo is there and nobody has Sandboxes, looked at
+//     twice; else it stays. Who makes his first Sandbox, by a demo's definition, in the moment between the second look and the end, loses it.
 //   - The daemons run as processes, each with its own ServiceAccount's rights. The administrator's credentials prepare, look, and clean up.
 //
 // # Where it runs

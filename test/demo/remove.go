@@ -75,10 +75,13 @@ const (
 
 func kinds() []string { return []string{kindNamespaces, kindRoles, kindBindings, kindVolumes} }
 
-// removeObjects deletes all of it and returns when it is gone. What confirms the deletion of Pods must run.
+// removeObjects deletes all of it and returns when it is gone. What confirms the deletion of Pods must run. The definition of Sandboxes is
+// marked before that which says that it is the demo's to mark goes.
 func (w *World) removeObjects(ctx context.Context) error {
-	err := w.askRemoval(ctx)
-	if err != nil {
+	if err := w.markDefinition(ctx); err != nil {
+		return err
+	}
+	if err := w.askRemoval(ctx); err != nil {
 		return err
 	}
 	return eventually(ctx, func() error {

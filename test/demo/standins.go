@@ -12,8 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/portcullis-mesh/portcullis/test/agentsandbox"
 	"github.com/portcullis-mesh/portcullis/test/agentsandbox/crd"
@@ -39,7 +37,7 @@ func (s *standIns) stop(ctx context.Context) error {
 func (w *World) startStandIns(ctx context.Context) (seen string, err error) {
 	run, tasks := newTasks(ctx)
 	w.stand = &standIns{tasks: tasks}
-	have, err := crd.Installed(ctx, w.site.REST)
+	have, err := w.claimDefinition(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -65,10 +63,8 @@ func (w *World) startStandIns(ctx context.Context) (seen string, err error) {
 	if err := crd.Install(ctx, w.site.REST, crd.V1beta1); err != nil {
 		return "", err
 	}
-	if have == "" && !w.site.Own {
-		if err := w.markDefinition(ctx); err != nil {
-			return "", err
-		}
+	if err := w.markDefinition(ctx); err != nil {
+		return "", err
 	}
 	controller, err := agentsandbox.New(agentsandbox.Config{Owns: owns, Dialect: reconcile.Newest()}, w.dynamic)
 	if err != nil {
@@ -83,41 +79,6 @@ func (w *World) startStandIns(ctx context.Context) (seen string, err error) {
 		}
 	}
 	return "stand-in of test/agentsandbox" + seen, nil
-}
-
-// definitions is the resource of which the definition of Sandboxes is an object.
-var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-
-// markDefinition says on the definition of the Sandboxes, in somebody else's cluster, that a demo brought it.
-func (w *World) markDefinition(ctx context.Context) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, labelDemo, w.options.Prefix)
-	if _, err := w.dynamic.Resource(definitions).Patch(ctx, crd.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("mark the definition of Sandboxes as the demo's: %w", err)
-	}
-	return nil
-}
-
-// removeDefinition deletes the definition that a demo brought, this one or another, when it is of no use any more: no demo is there,
-// and nobody has Sandboxes, which would go with it.
-func (w *World) removeDefinition(ctx context.Context) error {
-	found, err := w.dynamic.Resource(definitions).Get(ctx, crd.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("look for the definition of Sandboxes: %w", err)
-	case found.GetLabels()[labelDemo] == "":
-		return nil
-	}
-	demos, err1 := w.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: labelDemo, Limit: 1})
-	boxes, err2 := w.dynamic.Resource(sandboxes).List(ctx, metav1.ListOptions{Limit: 1})
-	if err := errors.Join(err1, err2); err != nil {
-		return fmt.Errorf("look whether Sandboxes are used: %w", err)
-	}
-	if len(demos.Items) > 0 || len(boxes.Items) > 0 {
-		return nil
-	}
-	return crd.Uninstall(ctx, w.site.REST)
 }
 
 const volumePoll = 200 * time.Millisecond

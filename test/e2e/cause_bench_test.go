@@ -12,8 +12,8 @@ import (
 
 var causeTurns = flag.Int("cause-turns", 5, "how often BenchmarkCauses lets each cause happen")
 
-// BenchmarkCauses runs once, whatever b.N is, and prints its table: for each cause that keeps a sandbox from being Ready, how long after the
-// status of a Pod or Sandbox has it, as a bare watch beside the driver's sees it, the driver's stream has it in the message of Ready.
+// BenchmarkCauses runs once, whatever b.N is, and prints its table: for each cause that keeps a sandbox from being Ready, how long after an
+// event or the status of a Pod or Sandbox has it, as bare watches beside the driver's see it, the driver's stream has it in the message of Ready.
 func BenchmarkCauses(b *testing.B) {
 	h := newHouse(b)
 	var table strings.Builder

@@ -51,7 +51,7 @@ const unreachable = "127.0.0.1:1/absent:1"
 var troubles = map[string]trouble{
 	"image pull": {
 		wish:    func(w *gateway.Wish) { w.Spec.Template.Image = unreachable },
-		cluster: "ErrImagePull", told: []string{"image pull: ", unreachable},
+		cluster: "Failed to pull image", told: []string{"image pull: ", unreachable},
 	},
 	"quota": { // the supervisor's Pod takes what there is
 		place: func(t testing.TB, h *house, namespace string) {

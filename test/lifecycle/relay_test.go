@@ -47,7 +47,19 @@ func TestRelay(t *testing.T) {
 		t.Errorf("a second create: %v", err)
 	}
 	chosen, other := g.chosen(t, ctx)
+	again := g.dies(t, ctx, f, wish.GetId(), chosen, other)
 
+	must(t, g.Mesh.Run(ctx, chosen))
+	g.hang(t, ctx, other)
+	again.demandEnd(t, codes.Unavailable)
+
+	g.away(t, ctx, wish.GetId(), chosen, other)
+	g.livesOn(t, ctx, wish, made.GetRuntimeIdentity())
+}
+
+// dies kills the lifecycle that has the calls, with a create under way, and returns the stream that is begun anew then.
+func (g *gated) dies(t *testing.T, ctx context.Context, f *stream, id, chosen, other string) (again *stream) {
+	t.Helper()
 	cut := g.attempt("cut", nil)
 	g.holdPods()
 	answered := make(chan error, 1)
@@ -68,13 +80,14 @@ func TestRelay(t *testing.T) {
 	}
 	g.releasePods()
 	must(t, cut.remove(ctx))
-	again := follow(t, g.Site)
-	again.demand(t, "a new stream tells of it", func() bool { return again.ready[wish.GetId()] })
+	again = follow(t, g.Site)
+	again.demand(t, "a new stream tells of it", func() bool { return again.ready[id] })
+	return again
+}
 
-	must(t, g.Mesh.Run(ctx, chosen))
-	g.hang(t, ctx, other)
-	again.demandEnd(t, codes.Unavailable)
-
+// away kills both lifecycles and lets one come back, with which the sandbox is stopped.
+func (g *gated) away(t *testing.T, ctx context.Context, id, chosen, other string) {
+	t.Helper()
 	g.Mesh.Kill(other)
 	g.Mesh.Kill(chosen)
 	if _, err := g.Driver.ListSandboxes(ctx, &computev1.ListSandboxesRequest{}); status.Code(err) != codes.Unavailable {
@@ -82,17 +95,22 @@ func TestRelay(t *testing.T) {
 	}
 	must(t, g.Mesh.Run(ctx, chosen))
 	g.Eventually("calls come back", func() error {
-		_, err := g.Driver.StopSandbox(ctx, &computev1.StopSandboxRequest{SandboxId: wish.GetId()})
+		_, err := g.Driver.StopSandbox(ctx, &computev1.StopSandboxRequest{SandboxId: id})
 		return err
 	})
+}
+
+// livesOn starts the sandbox that was stopped, waits until it is ready, and deletes it.
+func (g *gated) livesOn(t *testing.T, ctx context.Context, wish *computev1.DriverSandbox, former string) {
+	t.Helper()
 	started, err := g.Driver.StartSandbox(ctx, &computev1.StartSandboxRequest{
-		SandboxId: wish.GetId(), GenerationId: "g0000000000000001", LaunchAuthentication: g.Bundle(wish.GetId()), ExpectedRuntimeIdentity: made.GetRuntimeIdentity(),
+		SandboxId: wish.GetId(), GenerationId: "g0000000000000001", LaunchAuthentication: g.Bundle(wish.GetId()), ExpectedRuntimeIdentity: former,
 	})
-	if err != nil || started.GetRuntimeIdentity() == made.GetRuntimeIdentity() {
+	if err != nil || started.GetRuntimeIdentity() == former {
 		t.Fatalf("started as %q, error %v", started.GetRuntimeIdentity(), err)
 	}
-	last := follow(t, g.Site)
-	last.demand(t, "it is ready again", func() bool { return last.ready[wish.GetId()] })
+	f := follow(t, g.Site)
+	f.demand(t, "it is ready again", func() bool { return f.ready[wish.GetId()] })
 	_, err = g.Driver.DeleteSandbox(ctx, &computev1.DeleteSandboxRequest{SandboxId: wish.GetId()})
 	must(t, err)
 	g.Eventually("nothing is left", func() error { return nothingLeft(ctx, g.Site, g.Shared, wish.GetId(), wish.GetName()) })

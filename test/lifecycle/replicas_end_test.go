@@ -201,6 +201,8 @@ func (c *census) demand(t *testing.T, ids []string) {
 		}
 		return nil
 	})
+	c.mu.Lock() // what is told late is taken still
+	defer c.mu.Unlock()
 	for _, id := range ids {
 		if c.highest[id] != 1 {
 			t.Errorf("sandbox %s had %d objects at once", id, c.highest[id])

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -59,10 +60,40 @@ func runningClusters(ctx context.Context) ([]string, error) {
 	}
 	var paths []string
 	for _, profile := range []string{demo.Node, demo.ControlPlane} {
-		out, err := exec.CommandContext(ctx, kube, "kubeconfig", profile).Output()
-		if path := strings.TrimSpace(string(out)); err == nil && path != "" {
-			paths = append(paths, path)
+		path, err := kubeconfigOf(ctx, kube, profile)
+		switch {
+		case errors.Is(err, errNotRunning):
+			continue
+		case err != nil:
+			return nil, err
 		}
+		paths = append(paths, path)
 	}
-	return paths, ctx.Err()
+	return paths, nil
+}
+
+// errNotRunning is a cluster of ours that does not run.
+var errNotRunning = errors.New("it does not run")
+
+// kubeconfigOf asks the program kube for that of a cluster of ours. errNotRunning only when kube says so: whatever else it fails over, there
+// may be a cluster with a demo's objects in it.
+func kubeconfigOf(ctx context.Context, kube, profile string) (string, error) {
+	out, err := exec.CommandContext(ctx, kube, "kubeconfig", profile).Output()
+	if err == nil {
+		if path := strings.TrimSpace(string(out)); path != "" {
+			return path, nil
+		}
+		return "", fmt.Errorf("find out whether the %s cluster runs: kube names no kubeconfig", profile)
+	}
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	var said string
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		said = strings.TrimSpace(string(exit.Stderr))
+	}
+	if strings.HasPrefix(said, "kube: no "+profile+" cluster is running") {
+		return "", errNotRunning
+	}
+	return "", fmt.Errorf("find out whether the %s cluster runs, in which something of a demo may be left: kube: %w: %s", profile, err, said)
 }

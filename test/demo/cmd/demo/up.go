@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -161,12 +162,29 @@ func remain(ctx context.Context, w *demo.World, place *demo.Place, starter *os.F
 	return err
 }
 
-// downCommand is what ends this demo and no other.
+// downCommand is what ends this demo and no other, from a shell that has none of our variables: after a demo that was killed, down looks for
+// what is left in the cluster that it is told of, which is one of ours if it is told of none.
 func downCommand() string {
-	if prefix := os.Getenv("DEMO_PREFIX"); prefix != "" {
-		return "make down DEMO_PREFIX=" + prefix
+	words := []string{"make down"}
+	names := []string{"DEMO_PREFIX"}
+	if os.Getenv("KUBE") == demo.Current {
+		names = []string{"KUBE", "KUBECONFIG", "DEMO_PREFIX"}
 	}
-	return "make down"
+	for _, name := range names {
+		if value := os.Getenv(name); value != "" {
+			words = append(words, name+"="+quoted(value))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// quoted is a text as one word of a shell's, and of make's, which takes a dollar for itself.
+func quoted(text string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,@%+="
+	if strings.Trim(text, plain) == "" {
+		return text
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", "$", `\$\$`).Replace(text) + `"`
 }
 
 // down ends the keeper and waits until all is gone. When none runs it removes what one that was killed has left in a cluster that is there.

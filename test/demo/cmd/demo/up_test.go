@@ -65,7 +65,7 @@ func (p *person) live(meanwhile ...func()) {
 		happens()
 	}
 	followAll(p, out)
-	if out := p.does("make", "down"); !strings.Contains(out, "has ended") {
+	if out := p.doesElsewhere(downPrinted(p.t, out)); !strings.Contains(out, "has ended") {
 		t.Errorf("down says\n%s", out)
 	}
 	p.demandGone()
@@ -73,6 +73,17 @@ func (p *person) live(meanwhile ...func()) {
 		t.Errorf("the second down says\n%s", out)
 	}
 	p.demandGone()
+}
+
+// downPrinted is the command that up says removes it all.
+func downPrinted(t *testing.T, out string) string {
+	t.Helper()
+	_, after, _ := strings.Cut(out, "\nIt is up. '")
+	line, _, found := strings.Cut(after, "' removes it;")
+	if !found {
+		t.Fatalf("it does not say what removes it:\n%s", out)
+	}
+	return line
 }
 
 // line is a process's command line.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -116,6 +117,17 @@ func (p *person) tries(name string, args ...string) (string, error) {
 	defer cancel()
 	out, err := p.command(ctx, name, args...).CombinedOutput()
 	return string(out), err
+}
+
+// doesElsewhere runs a line of the shell that must succeed, in a shell that has no variable of the demo's.
+func (p *person) doesElsewhere(line string) string {
+	p.t.Helper()
+	other := *p
+	other.env = slices.DeleteFunc(slices.Clone(p.env), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return slices.Contains([]string{"KUBE", "KUBECONFIG", "DEMO_PREFIX"}, name)
+	})
+	return other.does("sh", "-c", line)
 }
 
 // place is where the demo has its files.
