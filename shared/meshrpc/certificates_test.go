@@ -326,10 +326,10 @@ func TestClonedCredentials(t *testing.T) {
 	ca := meshtest.NewCA(t)
 	address := join(t, configFor(meshtest.NewFiles(t, ca, "tokenauth")), "tokenauth").serve(t, onlyLifecycle(), &service{})
 	m := join(t, configFor(meshtest.NewFiles(t, ca, "lifecycle")), "lifecycle")
-	creds, err := m.clientTLS("tokenauth")
+	creds, err := m.clientTLS("tokenauth", false)
 	must(t, err)
 	must(t, callEmpty(t, stranger(t, address, creds.Clone())))
-	wrong, err := m.clientTLS("nswatch")
+	wrong, err := m.clientTLS("nswatch", false)
 	must(t, err)
 	if err := callEmpty(t, stranger(t, address, wrong.Clone())); status.Code(err) != codes.Unavailable {
 		t.Errorf("the clone accepts another daemon: %v", err)

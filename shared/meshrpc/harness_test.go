@@ -182,11 +182,11 @@ func (s *service) StreamingOutputCall(_ *grpc_testing.StreamingOutputCallRequest
 func onlyLifecycle() Policy { return Policy{testService: {"lifecycle"}} }
 
 // serve serves s until the test ends and returns the address.
-func (m *member) serve(t *testing.T, policy Policy, s *service) string {
+func (m *member) serve(t *testing.T, policy Policy, s *service, extra ...grpc.ServerOption) string {
 	t.Helper()
 	listener, err := m.Listen(context.Background(), "127.0.0.1:0")
 	must(t, err)
-	server, err := m.NewServer(policy, func(r Registrar) { grpc_testing.RegisterTestServiceServer(r, s) })
+	server, err := m.NewServer(policy, func(r Registrar) { grpc_testing.RegisterTestServiceServer(r, s) }, extra...)
 	must(t, err)
 	return serveOn(t, server, listener)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"strings"
 	"testing"
 	"time"
@@ -249,29 +250,67 @@ func outlive(t *testing.T, conn *grpc.ClientConn, from chan string) {
 	})
 }
 
-// A stream of a server with EndlessStreams goes on over the age of its connection, while new calls come over new ones.
+// Connections of a server with EndlessStreams have no age, so that a stream and the calls beside it stay on one.
 func TestEndlessStreams(t *testing.T) {
-	for name, endless := range map[string]bool{"with": true, "without": false} {
-		t.Run(name, func(t *testing.T) {
-			tell, extra := make(chan struct{}), []grpc.ServerOption(nil)
-			if endless {
-				extra = append(extra, EndlessStreams())
+	tell := make(chan struct{})
+	stream := func(conn *grpc.ClientConn) grpc.ServerStreamingClient[grpc_testing.StreamingOutputCallResponse] {
+		got, err := grpc_testing.NewTestServiceClient(conn).StreamingOutputCall(testContext(t), new(grpc_testing.StreamingOutputCallRequest))
+		must(t, err)
+		return got
+	}
+	endless, from := aging(t, tell, EndlessStreams())
+	goesOn := stream(endless)
+	must(t, callEmpty(t, endless))
+	first := <-from
+	others, fromOthers := aging(t, nil)
+	cutOff := stream(others)
+	outlive(t, others, fromOthers)
+	if _, err := cutOff.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("a stream of a server without the option went on, or ended with %v", err)
+	}
+	must(t, callEmpty(t, endless))
+	if again := <-from; again != first {
+		t.Errorf("calls come over %s and then over %s", first, again)
+	}
+	select {
+	case tell <- struct{}{}:
+	case <-goesOn.Context().Done():
+	}
+	if _, err := goesOn.Recv(); err != nil {
+		t.Errorf("the stream ended with %v", err)
+	}
+}
+
+// What has no age ends with the certificate that was shown, at whichever end, and the next connection shows its successor.
+func TestConnectionsEndWithTheirCertificates(t *testing.T) {
+	for _, short := range []string{"tokenauth", "lifecycle"} {
+		t.Run(short, func(t *testing.T) {
+			t.Parallel()
+			ca, files, all := meshtest.NewCA(t), map[string]*meshtest.Files{}, map[string]*member{}
+			for _, name := range []string{"tokenauth", "lifecycle"} {
+				var changes []meshtest.Change
+				if name == short {
+					changes = append(changes, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(4 * time.Second) })
+				}
+				files[name] = meshtest.NewFiles(t, ca, name, changes...)
+				all[name] = join(t, configFor(files[name]), name).running(t)
 			}
-			conn, from := aging(t, tell, extra...)
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			stream, err := grpc_testing.NewTestServiceClient(conn).StreamingOutputCall(ctx, new(grpc_testing.StreamingOutputCallRequest))
+			s := &service{output: func(stream grpc.ServerStreamingServer[grpc_testing.StreamingOutputCallResponse]) error {
+				<-stream.Context().Done()
+				return stream.Context().Err()
+			}}
+			address := all["tokenauth"].serve(t, onlyLifecycle(), s, EndlessStreams())
+			to := all["lifecycle"].client(t, Target{Daemon: "tokenauth", Address: address, Sticky: new(Sticky)})
+			stream, err := to.StreamingOutputCall(testContext(t), new(grpc_testing.StreamingOutputCallRequest))
 			must(t, err)
-			outlive(t, conn, from)
-			if endless {
-				tell <- struct{}{}
+			files[short].Replace(t, meshtest.Content{Pair: ca.Issue(t, short), CA: ca.PEM})
+			if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+				t.Errorf("the stream ends with %v", err)
 			}
-			switch _, err := stream.Recv(); {
-			case endless && err != nil:
-				t.Errorf("the stream ended with %v", err)
-			case !endless && status.Code(err) != codes.Unavailable:
-				t.Errorf("the stream went on, or ended with %v", err)
-			}
+			eventually(t, "a call with the successor", func() bool {
+				_, err := to.EmptyCall(testContext(t), new(grpc_testing.Empty))
+				return err == nil
+			})
 		})
 	}
 }

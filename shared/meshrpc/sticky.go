@@ -45,7 +45,7 @@ func (s *Sticky) Leave() bool {
 		s.last++
 		s.rank[c.address] = 1 + s.last
 	}
-	s.tell()
+	_ = s.tell() // as in prefer
 	s.mu.Unlock()
 	for _, c := range leaving {
 		_ = c.Close() // grpc finds it closed, and ends its calls with UNAVAILABLE

@@ -194,7 +194,7 @@ func fieldsTable(t *testing.T) handbook.Table {
 		}
 		in[key][component] = true
 	}
-	components := map[string]string{"driver": "driver", "observe": "view", "workspaces": "workspaces", "app": "socket, relays"}
+	components := map[string]string{"driver": "driver", "observe": "view", "workspaces": "workspaces", "app": "socket, relays", "relay": "connection"}
 	for _, m := range handbook.Scan(t, sources, regexp.MustCompile(`\bkey[A-Z]\w* += "([a-z_]+)"`)) {
 		add(m.Groups[1], components[m.In])
 	}

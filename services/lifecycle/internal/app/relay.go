@@ -2,7 +2,7 @@ package app
 
 import (
 	"context"
-	"errors"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -22,8 +22,8 @@ const RelayName = "relay"
 // RelayOwn is the table [portcullis.relay].
 type RelayOwn struct {
 	daemon.Config
-	// LifecycleAddress is "host:port" of lifecycle's relay_listen_address, usually of a Service. All addresses of the host are replicas, and so
-	// are several "host:port" with commas between.
+	// LifecycleAddress is "host:port" of lifecycle's relay_listen_address, usually of a headless Service. All addresses of the host are
+	// replicas, and so are several "host:port" with commas between.
 	LifecycleAddress string `toml:"lifecycle_address"`
 }
 
@@ -70,32 +70,48 @@ func wireRelay(ctx context.Context, p *command.Parts[*RelaySettings]) error {
 	if err != nil {
 		return err
 	}
-	target := p.Settings.Own.LifecycleAddress
-	// Each replica has its own view of the cluster: what the gateway was told, the next answer must not be older than. So all calls are one
-	// replica's for as long as it can be reached.
-	conn, err := mesh.NewClient(meshrpc.Target{Daemon: Name, Address: target, Sticky: true})
+	p.Group.Add(meshrpc.Section, mesh.Run)
+	if err := p.Checks.AddReadiness(meshrpc.Section, mesh.Ready); err != nil {
+		return err
+	}
+	target := meshrpc.Target{Daemon: Name, Address: p.Settings.Own.LifecycleAddress}
+	conn, err := dialLifecycle(p, mesh, target)
 	if err != nil {
 		return err
 	}
-	passing, err := relay.New(conn, target, p.Tracing.Provider())
+	passing, err := relay.New(conn, target.Address, p.Tracing.Provider())
 	if err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	if err := p.Checks.AddReadiness(meshrpc.Section, mesh.Ready); err != nil {
-		return errors.Join(err, conn.Close())
+		return err
 	}
 	log := telemetry.Component(p.Log, "grpc")
 	server := grpc.NewServer(append(append(daemon.RelayOptions(log, p.Checks, relay.Unary), socketOptions()...), passing.ServerOptions()...)...)
 	daemon.RegisterHealth(server, p.Checks)
-	p.Group.Add(meshrpc.Section, mesh.Run)
-	p.Group.Add("connection", func(ctx context.Context) error {
-		<-ctx.Done()
-		return conn.Close()
-	})
-	if err := serveSocket(ctx, p, server); err != nil {
-		return errors.Join(err, conn.Close())
+	return serveSocket(ctx, p, server)
+}
+
+// unreadyPatience is how long a lifecycle may be not ready before its relays look for another. A view that is behind for a moment is
+// common; a gateway repeats what it is refused every two seconds and more.
+const unreadyPatience = 5 * time.Second
+
+// dialLifecycle adds the connection that calls are passed to. Each replica has its own view of the cluster: what the gateway was told, the
+// next answer must not be older than. So all calls are one replica's for as long as it can be reached and is ready.
+func dialLifecycle(p *command.Parts[*RelaySettings], mesh *meshrpc.Mesh, target meshrpc.Target) (*grpc.ClientConn, error) {
+	sticky := new(meshrpc.Sticky)
+	one := target
+	one.Sticky = sticky
+	conn, err := dial(p, mesh, one)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	follower, err := relay.NewFollower(relay.Following{
+		Backend: conn, Leave: sticky.Leave, Patience: unreadyPatience,
+		Others: func() (*grpc.ClientConn, error) { return mesh.NewClient(target) },
+	}, telemetry.Component(p.Log, "connection"))
+	if err != nil {
+		return nil, err
+	}
+	p.Group.Add("readiness of lifecycle", follower.Run)
+	return conn, nil
 }
 
 // serveSocket adds the private socket with a server on it.
@@ -106,8 +122,9 @@ func serveSocket[S command.Settings](ctx context.Context, p *command.Parts[S], s
 	if err != nil {
 		return err
 	}
+	p.Opened(listener)
 	if err := p.Checks.AddReadiness("socket", listener.Check); err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	log.Info().Str(telemetry.KeyAddress, path).Msg("serving the driver")
 	p.Group.Add("driver", func(ctx context.Context) error {

@@ -112,7 +112,7 @@ func joinMesh(p *command.Parts[*Settings]) (*meshrpc.Mesh, error) {
 }
 
 // dial adds a client of another daemon, closed when the group ends.
-func dial(p *command.Parts[*Settings], mesh *meshrpc.Mesh, to meshrpc.Target) (*grpc.ClientConn, error) {
+func dial[S command.Settings](p *command.Parts[S], mesh *meshrpc.Mesh, to meshrpc.Target) (*grpc.ClientConn, error) {
 	conn, err := mesh.NewClient(to)
 	if err != nil {
 		return nil, err
@@ -252,7 +252,7 @@ func serveRelays(ctx context.Context, p *command.Parts[*Settings], mesh *meshrpc
 }
 
 // relayServerOptions make what relays are served like what the socket serves. A watch that is cut off would lose what is deleted until
-// the gateway has opened another.
+// the gateway has opened another, and a connection that ends beside it would part the calls from it.
 func relayServerOptions(log zerolog.Logger, checks *daemon.Checks) []grpc.ServerOption {
 	return append(daemon.ServerOptions(log, checks), grpc.MaxSendMsgSize(relay.MaxAnswerBytes), meshrpc.EndlessStreams())
 }

@@ -117,8 +117,8 @@ func notEnded(ctx context.Context, in call, d verdict.Decision) verdict.Decision
 	}
 }
 
-// codeOf is the code that a refusal has in a call (contract 2.7). Within a class, "no" or "could not find out", a call may have a
-// code of its own; the class is the verdict's and is never changed.
+// codeOf is the code that a refusal has in a call (contract 2.7; the package's documentation lists the differences). Within a class, "no"
+// or "could not find out", a call may have a code of its own; the class is the verdict's and is never changed.
 func codeOf(in call, d verdict.Decision) codes.Code {
 	code := d.Code()
 	switch in {

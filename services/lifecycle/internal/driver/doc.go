@@ -23,8 +23,21 @@
 //     resource versions.
 //   - The answer to GetCapabilities is constant (contract 2.4).
 //   - A refusal is one verdict: its code and its safe text go to the gateway, all of it to the log and the metrics. Which code a
-//     kind of refusal has in which call stands in codes.go, after contract 2.7, and nowhere else. No text has a secret: bundles and
+//     kind of refusal has in which call stands in codes.go, after contract 2.7 (see below), and nowhere else. No text has a secret: bundles and
 //     credentials are passed on and never read here, and what the API server quotes of an object is left out (package apistatus).
+//
+// # Where codes differ from contract 2.7
+//
+//   - EnsureWorkspace and DeleteWorkspace, INTERNAL there for all but the allowlist: FAILED_PRECONDITION for what a person has to mend,
+//     ownership conflicts among it (WorkspaceAbsent, WorkspaceForeign, WorkspaceRefused, WorkspaceSCCPrevented); INVALID_ARGUMENT for
+//     WorkspaceInvalid; UNAVAILABLE for what passes (WorkspaceTerminating, WorkspaceSCCPending, an allowlist that is not proven current);
+//     PERMISSION_DENIED for NamespaceReplaced, as for NotListed. What is left, WorkspaceUnreadable, is INTERNAL.
+//   - GetSandbox and DeleteSandbox, INTERNAL there for errors of the cluster: FAILED_PRECONDITION for SandboxAmbiguous and
+//     SandboxUnserved, which repeating does not change.
+//   - ListSandboxes and WatchSandboxes: UNAVAILABLE for ViewNotCurrent and WatchBehind, after which the call is to be made again.
+//   - All calls: DEADLINE_EXCEEDED or CANCELLED for CallEnded, which the table does not have.
+//
+// Gateways take each of these for a failure, as they would the table's; the code and text tell people what to do.
 //
 // Nothing is remembered between calls but what is still to be deleted: what a repeated call finds is read from the cluster.
 //

@@ -62,20 +62,19 @@ func (c *core) happened(e *progress.Event) {
 	c.broadcast(func(to *caller) { to.happened(id, told) })
 }
 
-// warn keeps, of a Pod that is not ready, what only an event says about why; until another one says that it has got further.
+// warn keeps, of a Pod that is not ready, what only an event says about why; until another one, or its status, says that it has got further.
 func (c *core) warn(e *progress.Event, id string) {
 	p := c.pods[e.About.UID]
-	if p == nil || p.value.Ready {
+	if p == nil {
 		return
 	}
-	cause := p.value.Warning
+	former, cause := p.value.Warning, p.value.Warning
 	if e.Warning() {
 		cause = cmp.Or(snapshot.CauseOfWarning(e.Reason, e.Message), cause)
 	} else if slices.Contains(further, e.Reason) && (e.Reason != pulling || cause.Kind != snapshot.ImagePull) {
 		cause = snapshot.Cause{}
 	}
-	if cause != p.value.Warning {
-		p.value.Warning = cause
+	if p.value.Warn(cause); p.value.Warning != former {
 		c.refresh(id)
 	}
 }

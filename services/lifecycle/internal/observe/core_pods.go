@@ -36,9 +36,7 @@ func (c *core) putPod(in Item[snapshot.Pod], fresh bool) {
 		return
 	}
 	if known {
-		if !in.Value.Ready {
-			in.Value.Warning = p.value.Warning
-		}
+		in.Value.Follow(&p.value)
 		if p.value.Owner != in.Value.Owner { // owners may be edited
 			c.removePod(p)
 			known = false

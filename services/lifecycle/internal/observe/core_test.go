@@ -2,7 +2,6 @@ package observe
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -254,52 +253,6 @@ func TestWhatHappenedBeforeTheFirstListIsNotTold(t *testing.T) {
 	must(t, c.replaceEvents(Listing[progress.Event]{Version: 9, Items: []Item[progress.Event]{eventItem("e", "u1-w", 4, 1), eventItem("f", "u1-w", 6, 2)}}))
 	if got := drain(c, to); !cmp.Equal(got, []string{"a!Pulled*2"}) {
 		t.Errorf("a further list tells %v", got)
-	}
-}
-
-func TestWarningsAreCausesUntilThePodGetsFurther(t *testing.T) {
-	c := listedCore(t)
-	c.changeBox(put(boxItem("u1", "a", 2, 2)))
-	c.changePod(put(podItem("u1", 2, false, false)))
-	says := func(text string, want bool) {
-		t.Helper()
-		if got := c.ids["a"].state().String(); strings.Contains(got, text) != want {
-			t.Errorf("%q in it is not %t: %s", text, want, got)
-		}
-	}
-	e := eventItem("e1", "u1-w", 3, 1)
-	e.Value.Type, e.Value.Reason, e.Value.Message = "Warning", "FailedMount", "no such secret"
-	c.changeEvent(put(e))
-	says("volume: FailedMount: no such secret", true)
-	c.changePod(put(podItem("u1", 4, false, false)))
-	says("FailedMount", true)
-	c.changeEvent(put(eventItem("e2", "u1-w", 5, 1)))
-	says("FailedMount", false)
-}
-
-func TestAFailedPullIsACauseUntilTheImageIsThere(t *testing.T) {
-	c := listedCore(t)
-	c.changeBox(put(boxItem("u1", "a", 2, 2)))
-	c.changePod(put(podItem("u1", 2, false, false)))
-	const cause = `image pull: Failed to pull image \"i\"`
-	for n, step := range []struct {
-		kind, reason, message string
-		want                  bool
-	}{
-		{"Normal", "Scheduled", "to a node", false},
-		{"Normal", "Pulling", `Pulling image "i"`, false},
-		{"Warning", "Failed", `Failed to pull image "i": connection refused`, true},
-		{"Warning", "Failed", "Error: ErrImagePull", true},
-		{"Normal", "BackOff", `Back-off pulling image "i"`, true},
-		{"Normal", "Pulling", `Pulling image "i"`, true}, // again
-		{"Normal", "Pulled", `Successfully pulled image "i"`, false},
-	} {
-		e := eventItem(fmt.Sprint("e", n), "u1-w", uint64(3+n), 1)
-		e.Value.Type, e.Value.Reason, e.Value.Message = step.kind, step.reason, step.message
-		c.changeEvent(put(e))
-		if got := c.ids["a"].state().String(); strings.Contains(got, cause) != step.want {
-			t.Errorf("after %s the cause is told %t: %s", step.reason, !step.want, got)
-		}
 	}
 }
 

@@ -83,7 +83,8 @@ func TestFiveThousandSandboxesFit(t *testing.T) {
 	runtime.KeepAlive(podList)
 }
 
-// TestForeignPodsFit: in operator mode the workload Pods of other gateways are kept, since their Sandbox may yet turn out to be ours. What they take, the worst of them with a cause, is little beside what our own take.
+// TestForeignPodsFit: in operator mode the workload Pods of other gateways are kept, since their Sandbox may yet turn out to be ours.
+// What they take, the worst of them with a cause, is little beside what our own take.
 func TestForeignPodsFit(t *testing.T) {
 	const foreign, most = 5000, 12 << 20
 	heap := func() uint64 {

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/status"
 
 	"github.com/portcullis-mesh/portcullis/proto/contract"
@@ -26,7 +27,7 @@ const held = "held"
 func newReplica(t *testing.T, ca *meshtest.CA, name string) *replica {
 	t.Helper()
 	r := &replica{entered: make(chan struct{}, 1), letGo: make(chan struct{})}
-	r.site = &site{target: "127.0.0.1:0", mesh: member(t, ca, "lifecycle", nil), driver: &driver{
+	r.site = &site{target: "127.0.0.1:0", mesh: member(t, ca, "lifecycle", nil), health: health.NewServer(), driver: &driver{
 		ended: make(chan error, 1),
 		get: func(ctx context.Context, in *computev1.GetSandboxRequest) (*computev1.GetSandboxResponse, error) {
 			if in.GetSandboxId() == held {
@@ -54,27 +55,37 @@ func newReplica(t *testing.T, ca *meshtest.CA, name string) *replica {
 	return r
 }
 
-// two are a relay's client, the replica that it has chosen, and the other.
-func two(t *testing.T) (client computev1.ComputeDriverClient, chosen, other *replica) {
+// pair are a relay's client, the replica that it has chosen, and the other.
+type pair struct {
+	client        computev1.ComputeDriverClient
+	chosen, other *replica
+	sticky        *meshrpc.Sticky
+	up            *grpc.ClientConn
+	mesh          *meshrpc.Mesh
+	address       string
+}
+
+func two(t *testing.T) *pair {
 	t.Helper()
 	ca := meshtest.NewCA(t)
-	one, another := newReplica(t, ca, "one"), newReplica(t, ca, "another")
-	address := one.target + "," + another.target
-	up := must[*grpc.ClientConn](t)(member(t, ca, "relay", nil).NewClient(meshrpc.Target{Daemon: "lifecycle", Address: address, Sticky: true}))
-	t.Cleanup(func() { _ = up.Close() })
+	w := &pair{chosen: newReplica(t, ca, "one"), other: newReplica(t, ca, "another"), sticky: new(meshrpc.Sticky), mesh: member(t, ca, "relay", nil)}
+	w.address = w.chosen.target + "," + w.other.target
+	w.up = must[*grpc.ClientConn](t)(w.mesh.NewClient(meshrpc.Target{Daemon: "lifecycle", Address: w.address, Sticky: w.sticky}))
+	t.Cleanup(func() { _ = w.up.Close() })
 	front := new(site)
-	front.serveRelay(t, must[*relay.Relay](t)(relay.New(up, address, nil)))
-	client = front.client(t, contract.OpenShell)
-	if must[*computev1.GetSandboxResponse](t)(client.GetSandbox(bounded(t), new(computev1.GetSandboxRequest))).GetSandbox().GetName() == "one" {
-		return client, one, another
+	front.serveRelay(t, must[*relay.Relay](t)(relay.New(w.up, w.address, nil)))
+	w.client = front.client(t, contract.OpenShell)
+	if must[*computev1.GetSandboxResponse](t)(w.client.GetSandbox(bounded(t), new(computev1.GetSandboxRequest))).GetSandbox().GetName() != "one" {
+		w.chosen, w.other = w.other, w.chosen
 	}
-	return client, another, one
+	return w
 }
 
 // What a gateway gets when the replica dies that has all its calls: the call under way fails once and is not made again, the watch ends so
 // that it is begun anew, and everything after is the other's, without a refusal.
 func TestReplicaDies(t *testing.T) {
-	client, chosen, other := two(t)
+	w := two(t)
+	client, chosen, other := w.client, w.chosen, w.other
 	ctx := bounded(t)
 	watch := must[grpc.ServerStreamingClient[computev1.WatchSandboxesEvent]](t)(client.WatchSandboxes(ctx, new(computev1.WatchSandboxesRequest)))
 	must[*computev1.WatchSandboxesEvent](t)(watch.Recv())
@@ -109,7 +120,8 @@ func TestReplicaDies(t *testing.T) {
 
 // A replica that is told to stop completes what it has, and new calls are the other's meanwhile.
 func TestReplicaStops(t *testing.T) {
-	client, chosen, other := two(t)
+	w := two(t)
+	client, chosen, other := w.client, w.chosen, w.other
 	ctx := bounded(t)
 	answered := make(chan error, 1)
 	go func() {
@@ -131,7 +143,8 @@ func TestReplicaStops(t *testing.T) {
 
 // A replica that comes back while the other serves does not get the calls back: what the gateway was told by one, it is not asked of two.
 func TestReplicaComesBack(t *testing.T) {
-	client, chosen, other := two(t)
+	w := two(t)
+	client, chosen, other := w.client, w.chosen, w.other
 	chosen.stopDriver()
 	goesOver(t, client)
 	before, there := chosen.driver.calls.Load(), other.driver.calls.Load()

@@ -99,6 +99,9 @@ type site struct {
 	target  string
 	mesh    *meshrpc.Mesh
 	running *grpc.Server
+	// health, where it is not nil, says whether the driver is ready; asked counts who asked once.
+	health *health.Server
+	asked  atomic.Int64
 }
 
 func raise(t *testing.T, d *driver) *site {
@@ -134,11 +137,24 @@ func (s *site) startDriver(t *testing.T) {
 	for _, p := range contract.Prefixes() {
 		policy[p.ServiceName()] = []string{"relay"}
 	}
+	options := []grpc.ServerOption{meshrpc.EndlessStreams()}
+	if s.health != nil {
+		policy[meshrpc.HealthService] = []string{meshrpc.AnyDaemon}
+		options = append(options, grpc.UnaryInterceptor(func(ctx context.Context, in any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			if _, ok := info.Server.(*health.Server); ok {
+				s.asked.Add(1)
+			}
+			return next(ctx, in)
+		}))
+	}
 	s.running = must[*grpc.Server](t)(s.mesh.NewServer(policy, func(server meshrpc.Registrar) {
+		if s.health != nil {
+			grpc_health_v1.RegisterHealthServer(server, s.health)
+		}
 		if err := contract.Register(server, s.driver, contract.WithPrefixes(contract.Prefixes()...)); err != nil {
 			t.Error(err)
 		}
-	}))
+	}, options...))
 	listener := must[net.Listener](t)(s.mesh.Listen(t.Context(), s.target))
 	s.target = listener.Addr().String()
 	served := make(chan struct{})

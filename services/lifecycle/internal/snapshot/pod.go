@@ -22,9 +22,13 @@ type Pod struct {
 	Supervisor bool
 	// Ended says that it is Succeeded or Failed, Ready that it runs and its status says so.
 	Deleting, Ended, Ready bool
+	// Begun is how many of its containers run or have run, those of the start included; AllBegun that it is every one of them. What kept
+	// one from beginning is over then.
+	Begun    uint16
+	AllBegun bool
 	// Cause is why it is not ready, as far as its status says.
 	Cause Cause
-	// Warning is why it is not ready, as an event said; whoever keeps the Pod sets it.
+	// Warning is why its containers do not begin, as an event said; whoever keeps the Pod sets it, with Warn.
 	Warning Cause
 }
 
@@ -63,7 +67,34 @@ func ReadPod(p *corev1.Pod, scheme workspace.Scheme) (Pod, error) {
 	if !kept.Ready {
 		kept.Cause = causeOf(&p.Status)
 	}
+	kept.Begun = begun(p.Status.InitContainerStatuses) + begun(p.Status.ContainerStatuses)
+	kept.AllBegun = len(p.Spec.Containers) > 0 && int(kept.Begun) >= len(p.Spec.InitContainers)+len(p.Spec.Containers)
 	return kept, nil
+}
+
+func begun(all []corev1.ContainerStatus) (n uint16) {
+	for i := range all {
+		if c := &all[i]; c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Warn keeps what an event said, unless the Pod's status says that it is past that. A kubelet's events are no full account: it leaves out
+// those that it has many of, and those that say that it went well after all are among them.
+func (p *Pod) Warn(c Cause) {
+	if p.Ready || p.AllBegun {
+		c = Cause{}
+	}
+	p.Warning = c
+}
+
+// Follow takes over the warning of the same Pod's former state, unless it has got further since.
+func (p *Pod) Follow(former *Pod) {
+	if p.Begun <= former.Begun {
+		p.Warn(former.Warning)
+	}
 }
 
 // Pods are the Pods of one sandbox. The zero Pods are not known.

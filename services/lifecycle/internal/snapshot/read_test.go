@@ -126,6 +126,34 @@ func TestReadPodPassesOver(t *testing.T) {
 	}
 }
 
+// How far the containers of a Pod are says what cannot hinder them any more.
+func TestReadPodCountsWhatHasBegun(t *testing.T) {
+	running := corev1.ContainerStatus{State: corev1.ContainerState{Running: new(corev1.ContainerStateRunning)}}
+	ended := corev1.ContainerStatus{State: corev1.ContainerState{Terminated: new(corev1.ContainerStateTerminated)}}
+	waits := corev1.ContainerStatus{State: corev1.ContainerState{Waiting: new(corev1.ContainerStateWaiting)}}
+	again := waits
+	again.LastTerminationState = ended.State
+	for name, c := range map[string]struct {
+		before, containers []corev1.ContainerStatus
+		begun              uint16
+		all                bool
+	}{
+		"no status yet":        {nil, nil, 0, false},
+		"all wait":             {[]corev1.ContainerStatus{waits}, []corev1.ContainerStatus{waits}, 0, false},
+		"the first has ended":  {[]corev1.ContainerStatus{ended}, []corev1.ContainerStatus{waits}, 1, false},
+		"all have begun":       {[]corev1.ContainerStatus{ended}, []corev1.ContainerStatus{running}, 2, true},
+		"one is started again": {[]corev1.ContainerStatus{ended}, []corev1.ContainerStatus{again}, 2, true},
+	} {
+		p := pod("team--box", "w", workspace.RoleWorkload)
+		p.Spec.InitContainers, p.Spec.Containers = make([]corev1.Container, 1), make([]corev1.Container, 1)
+		p.Status.InitContainerStatuses, p.Status.ContainerStatuses = c.before, c.containers
+		got, err := ReadPod(p, scheme)
+		if err != nil || got.Begun != c.begun || got.AllBegun != c.all {
+			t.Errorf("%s: %d have begun, all of them: %t, %v", name, got.Begun, got.AllBegun, err)
+		}
+	}
+}
+
 // Where a Pod is says whose it can be in two of the modes; in the third only its label and its owner do.
 func TestReadPodOfAnotherGateway(t *testing.T) {
 	for name, c := range map[string]struct {
