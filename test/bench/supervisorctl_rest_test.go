@@ -3,6 +3,7 @@ package bench_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,11 +24,12 @@ import (
 const (
 	// stopped and running sandboxes stand while an installation at rest is looked at, in so many places.
 	stopped, running, quarters = 500, 500, 50
-	// restTime is for how long, after the first looks at all of them: longer than the time within which all are looked at again.
-	restTime = 11 * time.Minute
 	// makers make sandboxes at the same time.
 	makers = 16
 )
+
+var restTime = flag.Duration("rest-time", 11*time.Minute,
+	"for how long an installation at rest is looked at, after the first looks: usually longer than the time within which all are looked at again")
 
 // BenchmarkSupervisorctlAtRest runs once, whatever b.N is, and prints its table. The sandboxes are made by a bare client before the
 // daemon starts: it finds them as another process has left them.
@@ -40,7 +42,7 @@ func BenchmarkSupervisorctlAtRest(b *testing.B) {
 	r.must(err)
 	empty := r.rest("no sandbox", 0, time.Minute)
 	boxes := at.populate()
-	full := r.rest(fmt.Sprintf("%d sandboxes, of which %d run", running+stopped, running), running+stopped, restTime)
+	full := r.rest(fmt.Sprintf("%d sandboxes, of which %d run", running+stopped, running), running+stopped, *restTime)
 	unchanged := r.unchanged(boxes)
 	show(b, "rest", restTable(empty, full)+"\n\n"+unchanged)
 }
