@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,12 +19,18 @@ type Process struct {
 }
 
 // Line waits for a log line with that message, and returns its fields.
-func (p *Process) Line(message string) (found map[string]any) {
+func (p *Process) Line(message string) map[string]any { p.t.Helper(); return p.lineOf(message) }
+
+// lineOf waits for a line with one of the messages.
+func (p *Process) lineOf(messages ...string) (found map[string]any) {
 	p.t.Helper()
-	Eventually(p.t, "a line says "+message, func() bool {
+	Eventually(p.t, "a line says "+strings.Join(messages, " or "), func() bool {
 		for line := range strings.Lines(p.Stderr.String()) {
 			var fields map[string]any
-			if json.Unmarshal([]byte(line), &fields) == nil && fields["message"] == message {
+			if json.Unmarshal([]byte(line), &fields) != nil {
+				continue
+			}
+			if message, _ := fields["message"].(string); slices.Contains(messages, message) {
 				found = fields
 				return true
 			}
@@ -40,10 +47,14 @@ func (p *Process) Logged(message, key string) string {
 	return text
 }
 
-// Get asks the admin listener; code 0 comes with why there is no answer.
+// Waiting is the message of a daemon that waits at its start.
+const Waiting = "the start waits: not ready until what is said here is mended"
+
+// Get asks the admin listener, also of a daemon that waits at its start; code 0 comes with why there is no answer.
 func (p *Process) Get(path string) (code int, body string) {
 	p.t.Helper()
-	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.Logged("starting", "address")+path, nil)
+	address, _ := p.lineOf("starting", Waiting)["address"].(string)
+	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -53,16 +53,9 @@ func digestOf(dirs []string) (digest, error) {
 
 // add hashes a file with its name, each behind its length.
 func add(hash io.Writer, path string) error {
-	file, err := os.Open(path)
+	content, err := read(path)
 	if err != nil {
 		return err
-	}
-	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if len(content) > maxFile {
-		return fmt.Errorf("%q has more than %d bytes", path, maxFile)
 	}
 	for _, part := range [][]byte{[]byte(path), content} {
 		if err := binary.Write(hash, binary.BigEndian, uint64(len(part))); err != nil {
@@ -73,4 +66,20 @@ func add(hash io.Writer, path string) error {
 		}
 	}
 	return nil
+}
+
+// read gives a file of at most maxFile bytes.
+func read(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	if len(content) > maxFile {
+		return nil, fmt.Errorf("%q has more than %d bytes", path, maxFile)
+	}
+	return content, nil
 }

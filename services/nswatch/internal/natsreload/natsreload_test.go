@@ -153,6 +153,7 @@ func TestNobodyElseGetsTheSignal(t *testing.T) {
 		"everybody":                  {func(d *desk) { d.runs(-1, program) }, "no number of a process"},
 		"words":                      {func(d *desk) { d.put(d.pidFile, "pid") }, "no number of a process"},
 		"nothing":                    {func(d *desk) { d.put(d.pidFile, "") }, "no number of a process"},
+		"a large number":             {func(d *desk) { d.put(d.pidFile, strings.Repeat("1", maxFile+1)) }, "more than"},
 		"files that are gone":        {func(d *desk) { _ = os.RemoveAll(d.dir) }, "no such file"},
 		"a link into nothing":        {func(d *desk) { _ = os.Symlink("nothing", filepath.Join(d.dir, "x")) }, "no such file"},
 		"a large file":               {func(d *desk) { d.write("x", strings.Repeat("x", maxFile+1)) }, "more than"},

@@ -120,7 +120,7 @@ func (r *Reloader) look() error {
 
 // server is the number of the process, which is a NATS server.
 func (r *Reloader) server() (int, error) {
-	text, err := os.ReadFile(r.cfg.PIDFile)
+	text, err := read(r.cfg.PIDFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, fmt.Errorf("%q is not there: the NATS server has not started", r.cfg.PIDFile)
 	}
