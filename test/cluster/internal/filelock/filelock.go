@@ -3,7 +3,7 @@
 //
 // Invariant: waiting ends with the caller's context, never later.
 //
-// Callers: the builder and the keeper of test/cluster.
+// Callers: the builder, the keeper and the image loader of test/cluster.
 package filelock
 
 import (

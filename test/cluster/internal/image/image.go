@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +20,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/portcullis-mesh/portcullis/test/cluster/internal/filelock"
 )
 
 // Spec describes an image.
@@ -67,8 +70,14 @@ func Write(path string, spec Spec) error {
 	return nil
 }
 
-// Load imports the archive at path into the containerd that listens on socket.
-func Load(ctx context.Context, socket, path string) error {
+// Load imports the archive at path into the containerd that listens on socket. Whoever loads an image at the same time,
+// also from another process, is waited for: containerd refuses the second of two imports that both make the same name.
+func Load(ctx context.Context, socket, path string) (err error) {
+	lock, err := filelock.Take(ctx, socket+".images.lock", filelock.Exclusive)
+	if err != nil {
+		return fmt.Errorf("load image archive %s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
 	out, err := exec.CommandContext(ctx, "ctr", "--address", socket, "--namespace", "k8s.io", "images", "import", path).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("load image archive %s: %w: %s", path, err, bytes.TrimSpace(out))

@@ -2,16 +2,19 @@ package image_test
 
 import (
 	"archive/tar"
+	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/portcullis-mesh/portcullis/test/cluster/internal/filelock"
 	"github.com/portcullis-mesh/portcullis/test/cluster/internal/image"
 )
 
@@ -101,5 +104,20 @@ func TestBadSpecsAreRefused(t *testing.T) {
 				t.Error("accepted")
 			}
 		})
+	}
+}
+
+// Whoever loads into a node waits for others that do: two imports that both make one name end in an error for one of them.
+func TestLoadWaitsForAnotherLoad(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "containerd.sock")
+	other, err := filelock.Take(t.Context(), socket+".images.lock", filelock.Exclusive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := image.Load(ctx, socket, "image.tar"); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "wait for the lock") {
+		t.Fatalf("a load while another is at work ended with %v", err)
 	}
 }
