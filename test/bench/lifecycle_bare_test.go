@@ -72,7 +72,7 @@ func newReel(of subject, steps []lifecycle.Exchange) (*reel, error) {
 				return nil, fmt.Errorf("read %s %s: %w", step.Method, step.URL, err)
 			}
 		}
-		if step.Method == http.MethodPatch && strings.Contains(step.URL, "/"+api.Resource+"/") && bytes.Contains(step.Body, []byte(`"spec":`)) && r.resume < 0 {
+		if step.Method == http.MethodPatch && strings.Contains(step.URL, "/"+api.Resource+"/") && resumes(step.Body) && r.resume < 0 {
 			r.resume = i
 		}
 		r.steps = append(r.steps, step)
@@ -100,7 +100,12 @@ func uidIn(answer []byte) (string, error) {
 	return string(m.GetUID()), nil
 }
 
-// unguarded takes the resource version out of a write: the bare client checks nothing.
+// resumes reports whether a patch of either kind changes the spec of a Sandbox.
+func resumes(patch []byte) bool {
+	return bytes.Contains(patch, []byte(`"spec":`)) || bytes.Contains(patch, []byte(`"/spec/`))
+}
+
+// unguarded takes what the metadata must be out of a write, all but the uid: the bare client checks nothing.
 func unguarded(body []byte) ([]byte, error) {
 	var whole any
 	if err := json.Unmarshal(body, &whole); err != nil {
@@ -114,7 +119,9 @@ func unguarded(body []byte) ([]byte, error) {
 	case []any:
 		kept := w[:0]
 		for _, op := range w {
-			if o, ok := op.(map[string]any); !ok || o["path"] != "/metadata/resourceVersion" {
+			o, _ := op.(map[string]any)
+			path, _ := o["path"].(string)
+			if o["op"] != "test" || !strings.HasPrefix(path, "/metadata/") || path == "/metadata/uid" {
 				kept = append(kept, op)
 			}
 		}

@@ -29,6 +29,8 @@ var (
 	createCrowd = flag.Int("create-crowd", 500, "how many sandboxes are created by many callers, by lifecycle and by the bare client each")
 	// createProfiles may name a directory, for the profiles of the daemons' first 20 s with createCrowd.
 	createProfiles = flag.String("create-profiles", "", "a directory for processor profiles of lifecycle and supervisorctl while many callers create")
+	// createUses leaves the gates in the way, which see what the crowd's requests are about, and cost both daemons time.
+	createUses = flag.Bool("create-uses", false, "say what lifecycle and supervisorctl ask the API server for while many callers create; makes both slower")
 )
 
 const createWarmUp, createCallers = 4, 16 // the first do not count
@@ -97,7 +99,7 @@ func (d *duel) crowd(before int) {
 	bare := d.atOnce(0, half, play)
 	d.awaitPods(d.bare, before+half)
 	profiled := d.profile()
-	start, spent := d.steps(), d.spent()
+	start, spent, asked := d.steps(), d.spent(), d.asked()
 	ours := d.atOnce(0, *createCrowd, func(n int) error {
 		_, err := d.site.Driver.CreateSandbox(d.b.Context(), &computev1.CreateSandboxRequest{Sandbox: wishes[n]})
 		if err != nil {
@@ -105,7 +107,7 @@ func (d *duel) crowd(before int) {
 		}
 		return err
 	})
-	took, each := d.steps().since(start), d.spent().each(spent, *createCrowd)
+	took, each, uses := d.steps().since(start), d.spent().each(spent, *createCrowd), d.asked().each(asked, *createCrowd)
 	profiled()
 	d.awaitPods(d.site.Shared, before+1+*createCrowd-len(ours.failed))
 	bare.add(d.atOnce(half, *createCrowd, play))
@@ -125,8 +127,8 @@ func (d *duel) crowd(before int) {
 	leaked := d.deleteAll()
 	show(d.b, "crowd", fmt.Sprintf("| %d sandboxes by %d callers | refused | took | a second |\n| --- | --- | --- | --- |\n"+
 		"| bare client | %d | %.1f s | %.1f |\n| CreateSandbox | %d | %.1f s | %.1f |\n\nThroughput %.2f of the bare client's. All that were not refused are Ready, by the stream that was open all the time; streams lost: %d. "+
-		"After all were deleted there were left: %d. The steps of CreateSandbox, mean: %s. For one, with what is done in the background: %s; the bare client %d requests.", *createCrowd, createCallers,
-		len(bare.failed), bare.took.Seconds(), bare.rate(), len(ours.failed), ours.took.Seconds(), ours.rate(), ours.rate()/bare.rate(), d.streams.Load()-1, leaked, took, each, len(d.reel.steps)+1))
+		"After all were deleted there were left: %d. The steps of CreateSandbox, mean: %s. For one, with what is done in the background: %s; the bare client %d requests.%s", *createCrowd, createCallers,
+		len(bare.failed), bare.took.Seconds(), bare.rate(), len(ours.failed), ours.took.Seconds(), ours.rate(), ours.rate()/bare.rate(), d.streams.Load()-1, leaked, took, each, len(d.reel.steps)+1, uses))
 	for _, err := range append(bare.failed, ours.failed...) {
 		d.b.Log(err)
 	}
@@ -238,7 +240,7 @@ func newDuel(b *testing.B, c *cluster.Cluster) *duel {
 }
 
 // record has a first sandbox made, whose namespace has no fence yet, then one more, and keeps what was written for both; then it takes
-// the gates out of the way.
+// the gates out of the way unless createUses wants them.
 func (d *duel) record(daemons []string) {
 	d.b.Helper()
 	var fences, whole recorder
@@ -272,7 +274,9 @@ func (d *duel) record(daemons []string) {
 		_, err := d.site.Cluster.Client().NetworkingV1().NetworkPolicies(d.bare).Create(d.b.Context(), &policy, metav1.CreateOptions{})
 		d.must(err)
 	}
-	d.site.Direct(daemons...)
+	if !*createUses {
+		d.site.Direct(daemons...)
+	}
 }
 
 func (d *duel) must(err error) {

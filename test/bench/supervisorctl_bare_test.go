@@ -140,14 +140,8 @@ func newScript(ctx context.Context, client kubernetes.Interface, of *supervisor.
 			}
 			step.body = body
 		}
-		if step.resource == api.Resource {
-			var patch map[string]any
-			if err := json.Unmarshal(step.body, &patch); err != nil {
-				return nil, err
-			}
-			if patch["spec"] != nil && s.resume < 0 {
-				s.resume = i
-			}
+		if step.resource == api.Resource && s.resume < 0 && resumes(step.body) {
+			s.resume = i
 		}
 	}
 	if s.resume < 0 {
@@ -202,7 +196,7 @@ func (c *bare) play(ctx context.Context, s *script, box *supervisor.Box) error {
 		case step.method == http.MethodPost:
 			err = c.create(ctx, box.Namespace, step.resource, body, &now)
 		case step.resource == api.Resource:
-			_, err = c.dynamic.Resource(sandboxes).Namespace(box.Namespace).Patch(ctx, box.Name, types.MergePatchType, body, metav1.PatchOptions{})
+			_, err = c.dynamic.Resource(sandboxes).Namespace(box.Namespace).Patch(ctx, box.Name, types.PatchType(step.kind), body, metav1.PatchOptions{})
 		case step.resource == supervisor.Pods && step.method == http.MethodPatch:
 			name := s.about(box, &now, step.name)
 			_, err = c.typed.CoreV1().Pods(box.Namespace).Patch(ctx, name, types.JSONPatchType, body, metav1.PatchOptions{})

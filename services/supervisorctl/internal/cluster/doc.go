@@ -7,8 +7,8 @@
 //   - Every read is live: it goes to the API server and asks for its newest state; save [Cluster.Policies], which decides nothing.
 //   - A delete names the uid that was seen, or, of a Secret, which must not be read, the one that the answer to its creation told. What
 //     is not there any more, or has another uid, counts as deleted.
-//   - A write to a Sandbox names the resourceVersion that it rests on. The gate of a Pod is lifted only from the Pod with the uid, and
-//     only if the gate is what it was.
+//   - A write to a Sandbox names the resourceVersion that it rests on, or, where nothing of the status matters, all else that it rests on:
+//     the uid, the generation, the labels and the annotations. The gate of a Pod is lifted only in the version of it that was seen.
 //   - Every request has a deadline; a watch ends with its context. Requests that may have been carried out without our learning it are errors with [ErrUnsettled].
 //   - What becomes of a write is judged by what the API server itself said. A proxy's answer in its place refuses nothing and proves
 //     nothing.

@@ -71,8 +71,8 @@ func writeFailure(err error, verb string, of schema.GroupResource, namespace, na
 	return fmt.Errorf("%s: %w: %w", what, kind, told(err, of))
 }
 
-// verbUngate is the verb of Ungate.
-const verbUngate = "ungate"
+// The verbs of Ungate and ChangeSandbox, which send patches that test what they rest on.
+const verbUngate, verbChange = "ungate", "change"
 
 // kindOf is what an answer to a write means; nil when the write was not carried out for a reason that may pass by itself.
 func kindOf(s *metav1.Status, verb string, of schema.GroupResource, name string) error {
@@ -95,14 +95,19 @@ func kindOf(s *metav1.Status, verb string, of schema.GroupResource, name string)
 		return fmt.Errorf("%w: %w", ErrConflict, errReplaced)
 	case s.Code == http.StatusConflict:
 		return ErrConflict
-	case verb == verbUngate && s.Code == http.StatusUnprocessableEntity && (s.Details == nil || s.Details.Name == ""):
-		return ErrConflict // a test of the patch failed: only that refusal names no object
+	case (verb == verbUngate || verb == verbChange) && untrue(s):
+		return ErrConflict
 	}
 	switch s.Code {
 	case http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusBadRequest, http.StatusRequestEntityTooLarge:
 		return ErrRefused
 	}
 	return nil
+}
+
+// untrue reports whether a test of the patch failed: only that refusal names no object, and no field.
+func untrue(s *metav1.Status) bool {
+	return s.Code == http.StatusUnprocessableEntity && (s.Details == nil || s.Details.Name == "" && len(s.Details.Causes) == 0)
 }
 
 // denied reports whether an admission webhook refused the write, for which it may use any code.

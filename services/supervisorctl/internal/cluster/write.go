@@ -9,11 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 )
 
 // CreatePolicy makes a NetworkPolicy. ErrExists when there is one of its name.
@@ -122,71 +119,6 @@ func (c *Cluster) Ungate(ctx context.Context, at *corev1.Pod, gate string, index
 	return write(ctx, c, verbUngate, pods, namespace, name, func(ctx context.Context) (*corev1.Pod, error) {
 		return c.client.Typed.CoreV1().Pods(namespace).Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{})
 	})
-}
-
-// Change is a write to a Sandbox. Annotations are those of a merge patch: nil takes one away.
-type Change struct {
-	Annotations map[string]any
-	// Mode is zero when it stays.
-	Mode sandboxapi.Mode
-	// Volumes and PullSecrets replace those of the Pod's template when Volumes is not nil.
-	Volumes     []corev1.Volume
-	PullSecrets []corev1.LocalObjectReference
-}
-
-// ChangeSandbox writes a Change to the Sandbox as it was read. ErrConflict when it has been written to since. As with CreateSecret the
-// client sends it once: one that was carried out would be in conflict with itself when it is sent again without a word.
-func (c *Cluster) ChangeSandbox(ctx context.Context, at *sandboxapi.Object, change Change) (*sandboxapi.Object, error) {
-	patch, err := change.patch(at)
-	if err != nil {
-		return nil, err
-	}
-	return write(ctx, c, "change", sandboxes, at.Namespace, at.Name, func(ctx context.Context) (*sandboxapi.Object, error) {
-		gvr := at.Version.GroupVersionResource()
-		// The dynamic client has no way to say how often it tries.
-		result := c.client.Typed.CoreV1().RESTClient().Patch(types.MergePatchType).MaxRetries(0).
-			AbsPath("/apis", gvr.Group, gvr.Version, "namespaces", at.Namespace, gvr.Resource, at.Name).
-			SetHeader("Accept", "application/json").Body(patch).Do(ctx)
-		if err := result.Error(); err != nil { // which says why, as Raw does not
-			return nil, err
-		}
-		answer, err := result.Raw()
-		if err != nil {
-			return nil, err
-		}
-		changed := &unstructured.Unstructured{}
-		if err := changed.UnmarshalJSON(answer); err != nil {
-			return nil, fmt.Errorf("read the Sandbox that was changed: %w", err)
-		}
-		read, err := sandboxapi.ObjectFrom(changed)
-		return &read, err
-	})
-}
-
-func (c *Change) patch(at *sandboxapi.Object) ([]byte, error) {
-	metadata := map[string]any{"resourceVersion": at.ResourceVersion, "uid": at.UID}
-	if len(c.Annotations) > 0 {
-		metadata["annotations"] = c.Annotations
-	}
-	patch := map[string]any{"metadata": metadata}
-	spec := map[string]any{}
-	if c.Mode != 0 {
-		var err error
-		if spec, err = c.Mode.Spec(at.Version); err != nil {
-			return nil, fmt.Errorf("change the Sandbox %s/%s: %w", at.Namespace, at.Name, err)
-		}
-	}
-	if c.Volumes != nil {
-		spec["podTemplate"] = map[string]any{"spec": map[string]any{"volumes": c.Volumes, "imagePullSecrets": c.PullSecrets}}
-	}
-	if len(spec) > 0 {
-		patch["spec"] = spec
-	}
-	text, err := json.Marshal(patch)
-	if err != nil {
-		return nil, fmt.Errorf("write the change of the Sandbox %s/%s: %w", at.Namespace, at.Name, err)
-	}
-	return text, nil
 }
 
 // write bounds one request and says what it was for when it fails.

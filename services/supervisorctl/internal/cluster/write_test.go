@@ -123,7 +123,7 @@ func TestWrites(t *testing.T) {
 			own := &metav1.StatusDetails{Group: w.group, Kind: w.resource, Name: "box"}
 			namespace := &metav1.StatusDetails{Kind: "namespaces", Name: "team"}
 			quota := &metav1.StatusDetails{Kind: "resourcequotas", Name: "q"}
-			deletes, ungates := w.method == "DELETE", name == "ungate"
+			deletes, tests := w.method == "DELETE", name == "ungate" || name == "change sandbox"
 			instead := func(when bool, kind, otherwise string) string {
 				if when {
 					return kind
@@ -160,7 +160,8 @@ func TestWrites(t *testing.T) {
 				"webhook with 422":        {refusal(422, metav1.StatusReasonInvalid, `admission webhook "x" denied the request: no`, nil), "refused"},
 				"webhook does not answer": {refusal(500, metav1.StatusReasonInternalError, `Internal error occurred: failed calling webhook "x"`, nil), "unsettled"},
 				"invalid":                 {refusal(422, metav1.StatusReasonInvalid, `Pod "box" is invalid: spec: Invalid value`, &metav1.StatusDetails{Kind: "Pod", Name: "box"}), "refused"},
-				"test of a patch":         {refusal(422, metav1.StatusReasonInvalid, "the server rejected our request due to an error in our request", &metav1.StatusDetails{}), instead(ungates, "conflict", "refused")},
+				"test of a patch":         {refusal(422, metav1.StatusReasonInvalid, "the server rejected our request due to an error in our request", &metav1.StatusDetails{}), instead(tests, "conflict", "refused")},
+				"what no patch may make":  {refusal(422, metav1.StatusReasonInvalid, `"" is invalid: patch: Invalid value`, &metav1.StatusDetails{Causes: []metav1.StatusCause{{Field: "patch"}}}), "refused"},
 				"malformed":               {refusal(400, metav1.StatusReasonBadRequest, "no", nil), "refused"},
 				"too large":               {refusal(413, metav1.StatusReasonRequestEntityTooLarge, "Request entity too large: limit is 3145728", nil), "refused"},
 				"not us":                  {refusal(401, metav1.StatusReasonUnauthorized, "Unauthorized", nil), "none"},
@@ -232,6 +233,13 @@ func TestWhatIsSent(t *testing.T) {
 		return func(ctx context.Context) error { return all[name].write(ctx, c) }
 	}
 	const metadata = `"metadata":{"resourceVersion":"41","uid":"uid-box"}`
+	const tests = `{"op":"test","path":"/metadata/uid","value":"uid-box"},{"op":"test","path":"/metadata/generation","value":3},{"op":"test","path":"/metadata/labels","value":{"l":"m"}},` +
+		`{"op":"test","path":"/metadata/annotations","value":{"a":"before","gone":"soon","kept":"k"}}`
+	whole, wholeOld := at(), at()
+	wholeOld.Version = sandboxapi.V1alpha1
+	for _, o := range [...]*sandboxapi.Object{whole, wholeOld} {
+		o.Generation, o.Labels, o.Annotations = 3, map[string]string{"l": "m"}, map[string]string{"a": "before", "gone": "soon", "kept": "k"}
+	}
 	for name, tc := range map[string]struct {
 		send              func(context.Context) error
 		answer            any
@@ -252,6 +260,21 @@ func TestWhatIsSent(t *testing.T) {
 		"annotations": {
 			change(beta, cluster.Change{Annotations: map[string]any{"a": "b", "gone": nil}}), sandbox("v1beta1"), "v1beta1", "application/merge-patch+json",
 			`{"metadata":{"resourceVersion":"41","uid":"uid-box","annotations":{"a":"b","gone":null}}}`,
+		},
+		"whatever the status": {
+			change(whole, cluster.Change{Annotations: map[string]any{"a": "b", "gone": nil, "absent": nil}, Mode: sandboxapi.Running, WhateverStatus: true}), sandbox("v1beta1"), "v1beta1", "application/json-patch+json",
+			`[` + tests + `,{"op":"add","path":"/metadata/annotations","value":{"a":"b","kept":"k"}},{"op":"add","path":"/spec/operatingMode","value":"Running"}]`,
+		},
+		"whatever the status, old": {
+			change(wholeOld, cluster.Change{Mode: sandboxapi.Suspended, WhateverStatus: true}), sandbox("v1alpha1"), "v1alpha1", "application/json-patch+json",
+			`[` + tests + `,{"op":"add","path":"/spec/replicas","value":0}]`,
+		},
+		"whatever the status, with nothing to test": {
+			change(beta, cluster.Change{Mode: sandboxapi.Running, WhateverStatus: true}), sandbox("v1beta1"), "v1beta1", "application/merge-patch+json", `{` + metadata + `,"spec":{"operatingMode":"Running"}}`,
+		},
+		"whatever the status, with volumes": {
+			change(whole, cluster.Change{Volumes: []corev1.Volume{{Name: "v"}}, WhateverStatus: true}), sandbox("v1beta1"), "v1beta1", "application/merge-patch+json",
+			`{` + metadata + `,"spec":{"podTemplate":{"spec":{"volumes":[{"name":"v"}],"imagePullSecrets":null}}}}`,
 		},
 		"run":          {change(beta, cluster.Change{Mode: sandboxapi.Running}), sandbox("v1beta1"), "v1beta1", "", `{` + metadata + `,"spec":{"operatingMode":"Running"}}`},
 		"suspend":      {change(beta, cluster.Change{Mode: sandboxapi.Suspended}), sandbox("v1beta1"), "v1beta1", "", `{` + metadata + `,"spec":{"operatingMode":"Suspended"}}`},

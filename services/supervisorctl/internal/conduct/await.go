@@ -23,7 +23,7 @@ const (
 	// shortest and longest are the pauses between two looks; the first ones are short because most waits are.
 	shortest, longest = 5 * time.Millisecond, 100 * time.Millisecond
 	// unasked is the pause between two looks while a watch is to tell of a change.
-	unasked = 500 * time.Millisecond
+	unasked = 800 * time.Millisecond
 	// perDiagnosis is how many looks at a workload there are for one at the Sandbox, which says why it does not come.
 	perDiagnosis = 4
 )

@@ -80,6 +80,7 @@ type Conductor struct {
 	events   *announcer
 	gates    *gates
 	watched  *watched
+	homes    *homes
 	random   io.Reader
 	process  string
 	leading  atomic.Int32
@@ -108,7 +109,7 @@ func New(
 	}
 	c := &Conductor{
 		cluster: objects, settings: *settings, renderer: renderer, log: log, metrics: m,
-		gates: newGates(), watched: newWatched(time.Now), random: rand.Reader,
+		gates: newGates(), watched: newWatched(time.Now), homes: newHomes(), random: rand.Reader,
 		tracer: spans.Tracer(tracer),
 	}
 	if c.process, err = c.name(); err != nil {

@@ -4,13 +4,16 @@
 // # Invariants
 //
 //   - It decides nothing: what is done is a step of the planner, and nothing is kept from one call to the next but for how long
-//     another attempt was seen unchanged.
-//   - In one process, one goal is worked on for a Sandbox at a time. Between processes the record decides, by its resourceVersion.
+//     another attempt was seen unchanged, and the uid of a namespace with that of the policy in it, which proves it as often as it is seen.
+//   - In one process, one goal is worked on for a Sandbox at a time. Between processes the record decides: by the resourceVersion that it
+//     was read with or, of a start, by all of the Sandbox but its status.
 //   - A start whose call waits for its turn in this process is not taken for abandoned by its reconcile loop. The loop of another process
 //     does not know of the call, and may.
 //   - What a write answered replaces what was seen. A write that rests on what is no longer so leads to a new look, and is never
 //     repeated as it was.
 //   - What Secrets and gates rest on is read again right before they are made and lifted: the fence, and before the Secrets the whole set.
+//     Of a Pod the gate is lifted only in the version that was seen.
+//   - What is not read before a create is not taken for absent by anything but that create.
 //   - What is waited for is looked at. A watch only says when, and is not waited for alone.
 //   - Nothing that Keep does waits for an object: the reconcile loop has another look. When it begins a stop, its outcome says why.
 //   - What the cluster refuses, and what a setting or a template keeps from being made, is a refusal at once; what it does not answer

@@ -185,7 +185,12 @@ func (r *round) change(ctx context.Context, step plan.Step) error {
 	if err != nil {
 		return err
 	}
-	change := cluster.Change{Annotations: runstate.Patch(from, step.Record)}
+	// A start rests on nothing of the status, which the controller writes while a start goes on. A stop does, and so does readiness.
+	raising := r.goal.Goal == plan.Provision || r.goal.Goal == plan.Restart
+	change := cluster.Change{
+		Annotations:    runstate.Patch(from, step.Record),
+		WhateverStatus: raising && (step.Action == plan.Resume || step.Action == plan.Write && !step.Record.Stopping()) && from.Phase == runstate.Preparing,
+	}
 	switch step.Action {
 	case plan.Resume:
 		change.Mode = sandboxapi.Running

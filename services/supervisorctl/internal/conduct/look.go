@@ -9,6 +9,7 @@ import (
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/cluster"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
+	"github.com/portcullis-mesh/portcullis/shared/runstate"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
@@ -19,7 +20,7 @@ type seen struct {
 	fence, egress        got[networkingv1.NetworkPolicy]
 	service              got[corev1.Service]
 	supervisor, workload got[corev1.Pod]
-	// all are the policies of the namespace, which are only looked through for a report.
+	// all are the policies of the namespace, which are only looked through for a report of Keep.
 	all got[[]networkingv1.NetworkPolicy]
 }
 
@@ -49,8 +50,13 @@ func known[T, P any](g got[T], in func(*T) P) plan.Known[P] {
 // look reads everything, at once where one does not depend on another.
 func (r *round) look(ctx context.Context) {
 	ref, s := r.goal.Ref, &r.seen
+	if first := !r.looked; r.goal.Goal == plan.Provision && first {
+		r.looked = true
+		r.lookAtNew(ctx)
+		return
+	}
 	var all reads
-	if goal := r.goal.Goal; goal != plan.Release && goal != plan.Remove { // what runs, or is to run
+	if r.goal.Goal == plan.Keep { // which reports it
 		all.begin(func() {
 			policies, err := r.cluster.Policies(ctx, ref.Namespace)
 			s.all = got[[]networkingv1.NetworkPolicy]{value: &policies, err: err}
@@ -58,6 +64,38 @@ func (r *round) look(ctx context.Context) {
 	}
 	r.lookAtSet(ctx)
 	all.wait()
+}
+
+// lookAtNew reads the Sandbox and the fence, and the rest of the set unless the record says that nobody has begun to make it. Then it is
+// taken for absent, which proves nothing and need not: what comes first for each of them is a write that is refused when it is there, and a
+// whole look after that; and the workload Pod, which is there only when the Sandbox runs, is waited for, and looked at, before anything rests on
+// it.
+func (r *round) lookAtNew(ctx context.Context) {
+	var all reads
+	all.begin(func() { r.lookAt(ctx, plan.SubjectSandbox) })
+	all.begin(func() { r.lookAtFence(ctx) })
+	all.wait()
+	if r.untouched() {
+		return
+	}
+	ref, s := r.goal.Ref, &r.seen
+	all.begin(func() {
+		s.service = take(r.cluster.Service(ctx, ref.Namespace, workspace.BoundaryService(ref.SandboxID)))
+	})
+	all.begin(func() { r.lookAt(ctx, plan.SubjectSupervisor) })
+	all.begin(func() { r.lookAtWorkload(ctx) })
+	all.wait()
+}
+
+// untouched reports whether the Sandbox is as lifecycle makes it for a create.
+func (r *round) untouched() bool {
+	box := r.seen.box.value
+	if box == nil || box.Mode != sandboxapi.Suspended {
+		return false
+	}
+	record, err := runstate.Of(box.Annotations)
+	return err == nil && record.Operation == runstate.Create && record.Phase == runstate.Preparing &&
+		record.Attempt == "" && record.SupervisorUID == "" && record.WorkloadUID == ""
 }
 
 // lookAtSet reads the Sandbox and its set.
@@ -103,19 +141,13 @@ func releases(action plan.Action) bool {
 }
 
 // lookBefore reads again what an action that releases something rests on: before the Secrets the whole set, and before each gate both
-// policies, and the workload Pod before its own.
+// policies. The Pod is not: its gate is lifted only of the very version that was seen.
 func (r *round) lookBefore(ctx context.Context, action plan.Action) {
-	var all reads
-	switch action {
-	case plan.MakeSecrets:
+	if action == plan.MakeSecrets {
 		r.lookAtSet(ctx)
-	case plan.UngateWorkload:
-		all.begin(func() { r.lookAtFence(ctx) })
-		all.begin(func() { r.lookAtWorkload(ctx) })
-	default:
-		r.lookAtFence(ctx)
+		return
 	}
-	all.wait()
+	r.lookAtFence(ctx)
 }
 
 func (r *round) lookAtFence(ctx context.Context) {
@@ -125,15 +157,14 @@ func (r *round) lookAtFence(ctx context.Context) {
 	all.wait()
 }
 
-// lookAround reads again what may have changed while a workload was waited for: both policies, and the Sandbox, of which the
-// controller will have written the status.
+// lookAround reads again what may have changed while a workload was waited for, and what is needed next: the Sandbox, and the uid of the
+// namespace unless it is known. The fence is read again before anything is let go.
 func (r *round) lookAround(ctx context.Context) {
 	var all reads
 	name := r.workloadName()
 	all.begin(func() { r.lookAt(ctx, plan.SubjectSandbox) })
 	all.begin(func() { r.seen.workload = take(r.cluster.Pod(ctx, r.goal.Ref.Namespace, name)) })
-	all.begin(func() { r.lookAtFence(ctx) })
-	all.begin(func() { r.namespace = take(r.cluster.Namespace(ctx, r.goal.Ref.Namespace)) })
+	all.begin(func() { r.namespace = r.lookAtNamespace(ctx) })
 	all.wait()
 }
 

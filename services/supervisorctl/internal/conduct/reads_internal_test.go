@@ -10,7 +10,9 @@ import (
 
 // TestAReadThatPanics: whoever asked for the goal recovers, with the stack of the read and without its value; the next goal goes on.
 func TestAReadThatPanics(t *testing.T) {
-	for _, what := range []string{"policies", "policy", "service", "pod", "sandbox"} {
+	for what, goal := range map[string]plan.Goal{
+		"policies": plan.Keep, "policy": plan.Provision, "service": plan.Provision, "pod": plan.Provision, "sandbox": plan.Provision, "namespace": plan.Provision,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, newWorld(fresh()))
 			s.world.read = func(read string) error {
@@ -21,7 +23,7 @@ func TestAReadThatPanics(t *testing.T) {
 			}
 			caught := func() (p *Panic) {
 				defer func() { p = Recovered(recover()) }()
-				_, _ = s.Do(t.Context(), s.goal(plan.Provision))
+				_, _ = s.Do(t.Context(), s.goal(goal))
 				return nil
 			}()
 			if caught.Kind != "string" || strings.Contains(caught.String(), "private") || !strings.Contains(string(caught.Stack), "reads_internal_test.go") {

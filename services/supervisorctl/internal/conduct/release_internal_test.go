@@ -123,7 +123,7 @@ func TestLabelsOfAPodThatRuns(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(fresh())
 			w.after = at("ungate "+supervisorPod, func(string) error {
-				w.change(func(w *world) { delete(w.pods[boxName].Labels, label) })
+				w.change(func(w *world) { delete(w.pods[boxName].Labels, label); w.pods[boxName].ResourceVersion = w.next() })
 				return nil
 			})
 			s := newSite(t, w)

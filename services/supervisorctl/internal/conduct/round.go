@@ -8,7 +8,6 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/rs/zerolog"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/cluster"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
@@ -29,8 +28,10 @@ type round struct {
 	workload string
 	// began is the step by which Keep began a stop.
 	began plan.Step
-	// namespace as it was read beside other things, of which only the uid is needed; without a value when it was not.
-	namespace got[corev1.Namespace]
+	// looked says that there was a look.
+	looked bool
+	// namespace is the one that the fence was seen in.
+	namespace home
 	// deeds are told in Events.
 	deeds []deed
 	// made are the uids of the Secrets that this round made, by name, and unheard those that it may have made. blocked is since

@@ -71,12 +71,9 @@ func (r *round) makeSecrets(ctx context.Context, step plan.Step) (plan.Step, err
 // measured is what the material is made from.
 func (r *round) measured(ctx context.Context) (*material.Facts, error) {
 	s, box := &r.seen, r.sandbox()
-	if r.namespace.value == nil {
-		namespace, err := r.cluster.Namespace(ctx, box.Namespace)
-		if err != nil {
-			return nil, err
-		}
-		r.namespace.value = namespace
+	namespace, err := r.namespaceUID(ctx)
+	if err != nil {
+		return nil, err
 	}
 	address, err := companion.ClusterIP(s.service.value)
 	if err != nil {
@@ -87,7 +84,7 @@ func (r *round) measured(ctx context.Context) (*material.Facts, error) {
 		return nil, err
 	}
 	facts := &material.Facts{
-		SandboxID: box.ID, Namespace: box.Namespace, NamespaceUID: string(r.namespace.value.UID), SandboxUID: string(box.UID),
+		SandboxID: box.ID, Namespace: box.Namespace, NamespaceUID: namespace, SandboxUID: string(box.UID),
 		WorkloadPodUID: string(s.workload.value.UID), SupervisorPodUID: string(s.supervisor.value.UID),
 		FenceUID: string(s.fence.value.UID), FenceResourceVersion: s.fence.value.ResourceVersion,
 		ClusterIP: address.String(), BoundaryPort: r.settings.SandboxRuntime.BoundaryPort,

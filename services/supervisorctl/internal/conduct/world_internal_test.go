@@ -30,9 +30,12 @@ type world struct {
 	secrets  map[string]*corev1.Secret
 	sources  map[string]*corev1.Secret
 
-	// writes are those that were carried out, and reads how many there were.
+	// writes are those that were carried out, reads how many there were, and asked of what.
 	writes []string
 	reads  int
+	asked  []string
+	// home is the uid of the namespace.
+	home types.UID
 	// handed are the Secrets as the conductor handed them over: it wipes their bytes.
 	handed []*corev1.Secret
 	// before and after stand between the conductor and each write: an error of before keeps it from being carried out, one of after
@@ -55,7 +58,7 @@ type world struct {
 
 func newWorld(box *sandboxapi.Object) *world {
 	return &world{
-		box: box, policies: map[string]*networkingv1.NetworkPolicy{}, services: map[string]*corev1.Service{},
+		box: box, home: "uid-namespace", policies: map[string]*networkingv1.NetworkPolicy{}, services: map[string]*corev1.Service{},
 		pods: map[string]*corev1.Pod{}, secrets: map[string]*corev1.Secret{}, sources: map[string]*corev1.Secret{},
 	}
 }
@@ -68,7 +71,7 @@ func (w *world) next() string {
 func get[T any](w *world, ctx context.Context, what string, objects map[string]*T, name string, clone func(*T) *T) (*T, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.reads++
+	w.reads, w.asked = w.reads+1, append(w.asked, what+" "+name)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
@@ -121,7 +124,7 @@ func (w *world) stamp(m *metav1.ObjectMeta) {
 }
 
 func (w *world) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
-	all := map[string]*corev1.Namespace{name: {ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid-namespace"}}}
+	all := map[string]*corev1.Namespace{name: {ObjectMeta: metav1.ObjectMeta{Name: name, UID: w.home}}}
 	return get(w, ctx, "namespace", all, name, (*corev1.Namespace).DeepCopy)
 }
 
@@ -260,7 +263,7 @@ func (w *world) AwaitPod(ctx context.Context, _, name, version string) error {
 func (w *world) Policies(ctx context.Context, _ string) ([]networkingv1.NetworkPolicy, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.reads++
+	w.reads, w.asked = w.reads+1, append(w.asked, "policies")
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list policies: %w", err)
 	}
@@ -331,7 +334,9 @@ func (w *world) ChangeSandbox(ctx context.Context, at *sandboxapi.Object, change
 		switch {
 		case w.box == nil:
 			return fmt.Errorf("%s: %w", what, cluster.ErrAbsent)
-		case w.box.UID != at.UID || w.box.ResourceVersion != at.ResourceVersion:
+		case w.box.UID != at.UID, !change.WhateverStatus && w.box.ResourceVersion != at.ResourceVersion:
+			return fmt.Errorf("%s: %w", what, cluster.ErrConflict)
+		case w.box.Generation != at.Generation, w.box.Deleting != at.Deleting, !maps.Equal(w.box.Annotations, at.Annotations), !maps.Equal(w.box.Labels, at.Labels):
 			return fmt.Errorf("%s: %w", what, cluster.ErrConflict)
 		}
 		w.apply(change)

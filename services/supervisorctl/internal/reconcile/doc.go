@@ -7,7 +7,8 @@
 //
 // # When a sandbox is looked at
 //
-//   - Something of it was made, changed or deleted since before its last look began, by whomever: at once, and at most once a second.
+//   - Something of it was made, changed or deleted since before its last look began, by whomever: at once, and at most once a second. A
+//     released run that is not ready is looked at when nothing has changed for half a second, two seconds after the change at the latest.
 //     A changed fence concerns every sandbox of its namespace. So does any other policy, which may open it again; but nothing is to be
 //     done about that save telling, so settled sandboxes are looked at one after another, at the rate of looks that nothing calls for.
 //   - It is on its way, from one phase to another or out of the cluster: every resync.

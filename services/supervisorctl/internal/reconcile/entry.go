@@ -12,6 +12,10 @@ import (
 const (
 	// gap lies at least between the end of a look and the next one, so that the many events of one change lead to few looks.
 	gap = time.Second
+	// settling is how long nothing must have changed of a released run before it is looked at, which is when its Pods have come up or failed,
+	// and mostSettling how long that may put a look off. One at the first change would see nothing, and so on until the last.
+	settling     = gap / 2
+	mostSettling = 2 * gap
 	// orphanGrace is what the garbage collector has to remove the companions of a Sandbox that is gone, before we do it.
 	orphanGrace = 5 * time.Second
 	// abandonedAfter is when a start that makes no progress is looked at: just later than the planner may take it for abandoned.
@@ -58,6 +62,8 @@ type entry struct {
 	// first change since then.
 	stamp, looked uint64
 	changed       time.Time
+	// latest is the time of the last change.
+	latest time.Time
 	// distant says that all that has changed since then are policies of others.
 	distant bool
 
@@ -95,6 +101,7 @@ func (e *entry) changedAt(now time.Time, distant bool) {
 		e.changed, e.distant = now, distant
 	}
 	e.distant = e.distant && distant
+	e.latest = later(e.latest, now)
 	e.stamp++
 }
 
@@ -123,6 +130,18 @@ func (e *entry) ends() (time.Time, bool) {
 	return at, e.last.Before(at)
 }
 
+// settles is until when the changes of a run are gathered that was released and is not ready; zero for any other.
+func (e *entry) settles() time.Time {
+	if e.box == nil || e.box.deleting || !e.readable || e.record.Phase != runstate.Released {
+		return time.Time{}
+	}
+	at, last := later(e.since, e.latest).Add(settling), later(e.since, e.changed).Add(mostSettling)
+	if last.Before(at) {
+		return last
+	}
+	return at
+}
+
 // when is the time of the next look, and whether nothing calls for it.
 func (e *entry) when(suspect bool, most time.Duration) (due time.Time, calm bool) {
 	earliest := e.last.Add(gap)
@@ -137,7 +156,7 @@ func (e *entry) when(suspect bool, most time.Duration) (due time.Time, calm bool
 	case changed && e.box == nil:
 		return later(e.changed.Add(orphanGrace), earliest), false
 	case changed && (!e.distant || e.ending == never):
-		return later(e.changed, earliest), e.ending == never && !suspect
+		return later(later(e.changed, e.settles()), earliest), e.ending == never && !suspect
 	case changed && e.ending == settled: // there is nothing to do but to tell
 		return later(e.changed, earliest), true
 	case e.ending == settled:

@@ -180,6 +180,59 @@ func TestAStartIsLeftToItsCall(t *testing.T) {
 	b.wants()
 }
 
+// TestARunThatWasJustReleased: whatever is reported of it is seen by one look, which is put off for a bounded time; and one that is ended or
+// deleted meanwhile is looked at at once.
+func TestARunThatWasJustReleased(t *testing.T) {
+	start := func() (b *bench, box, supervisor *metav1.PartialObjectMetadata) {
+		box = boxMeta(1, preparing())
+		b = newBench(t, map[kind][]*metav1.PartialObjectMetadata{boxes: {box}})
+		supervisor = supervisorMeta(1, box)
+		b.see(pods, supervisor)
+		b.pass(time.Second)
+		box = next(box, func(m *metav1.PartialObjectMetadata) { m.Annotations = released().Annotations() })
+		b.see(boxes, box)
+		return b, box, supervisor
+	}
+	b, box, supervisor := start()
+	b.rests(settling)
+	b.pass(settling / 2)
+	supervisor = next(supervisor, pickUp)
+	b.see(pods, supervisor)
+	b.rests(settling)
+	b.pass(settling)
+	b.ends(b.wants(), waiting)
+	b.see(pods, next(supervisor, pickUp))
+	b.rests(gap)
+
+	const changes, between = 8, mostSettling / 9
+	busy := func() {
+		for range changes {
+			b.pass(between)
+			supervisor, box = next(supervisor, pickUp), next(box, pickUp)
+			b.see(pods, supervisor)
+			b.see(boxes, box)
+		}
+	}
+	b, box, supervisor = start()
+	busy()
+	b.rests(mostSettling - changes*between)
+	b.pass(mostSettling - changes*between)
+	b.ends(b.wants(), waiting)
+	busy() // from its first change on
+	b.rests(between + mostSettling - changes*between)
+
+	for name, annotations := range map[string]map[string]string{"stopped": releasing().Annotations(), "ready": ready(1).Annotations()} {
+		b, box, _ := start()
+		b.see(boxes, next(box, func(m *metav1.PartialObjectMetadata) { m.Annotations = annotations }))
+		if _, wait, ok := b.take(b.now); !ok {
+			t.Errorf("%s: the next look in %s", name, wait)
+		}
+	}
+	b, box, _ = start()
+	b.see(boxes, next(box, func(m *metav1.PartialObjectMetadata) { m.DeletionTimestamp = new(metav1.Now()) }))
+	b.wants()
+}
+
 // TestOwnWrites: what a look wrote and read back is no change when it is reported.
 func TestOwnWrites(t *testing.T) {
 	b, box, _, _, _ := healthy(t)
