@@ -9,6 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/excerpt"
 )
 
 const (
@@ -95,11 +97,7 @@ func Logged(err error) string {
 		return ""
 	}
 	text := err.Error()
-	text = quoted.ReplaceAllString(text[:min(len(text), longestRead)], "$1: (left out)")
-	if len(text) > longestLogged {
-		text = text[:longestLogged] + "..."
-	}
-	return strings.ToValidUTF8(text, "")
+	return excerpt.Of(quoted.ReplaceAllString(text[:min(len(text), longestRead)], "$1: (left out)"), longestLogged)
 }
 
 // Quiet is err with Logged as its text. Nil for nil.

@@ -9,6 +9,7 @@ import (
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 	extensionv1 "github.com/portcullis-mesh/portcullis/proto/openshell/extension/v1"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/excerpt"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
@@ -72,6 +73,9 @@ func (d *Driver) Answer() *computev1.GetCapabilitiesResponse {
 	return proto.CloneOf(d.answer)
 }
 
+// longestRefusal is how much of a refusal a gateway is told, in bytes.
+const longestRefusal = 2000
+
 // Negotiate judges the gateway by its metadata. A refusal is FAILED_PRECONDITION and names everything that does not fit
 // (contract 2.3).
 func (d *Driver) Negotiate(gateway *extensionv1.PeerMetadata) verdict.Decision {
@@ -88,7 +92,7 @@ func (d *Driver) Negotiate(gateway *extensionv1.PeerMetadata) verdict.Decision {
 		return refuse("gateway: is missing; a gateway older than v0.1.2 is served only with allow_legacy_gateway")
 	}
 	if err := CheckPeer(gateway); err != nil {
-		return refuse("gateway: " + short(strings.ReplaceAll(err.Error(), "\n", "; gateway: ")))
+		return refuse("gateway: " + excerpt.Of(strings.ReplaceAll(err.Error(), "\n", "; gateway: "), longestRefusal))
 	}
 	self := d.answer.GetExtension()
 	var problems []string
@@ -99,15 +103,7 @@ func (d *Driver) Negotiate(gateway *extensionv1.PeerMetadata) verdict.Decision {
 		problems = append(problems, "gateway.required_capabilities: the driver does not support "+strings.Join(missing, ", "))
 	}
 	if len(problems) > 0 {
-		return refuse(short(strings.Join(problems, "; ")))
+		return refuse(excerpt.Of(strings.Join(problems, "; "), longestRefusal))
 	}
 	return verdict.Grant(verdict.Evidence{})
-}
-
-func short(text string) string {
-	const longest = 2000
-	if len(text) > longest {
-		return strings.ToValidUTF8(text[:longest], "") + "..."
-	}
-	return text
 }

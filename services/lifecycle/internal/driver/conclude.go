@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/excerpt"
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
@@ -78,7 +78,7 @@ func (d *Driver) conclude(ctx context.Context, in call, sandboxID string, err er
 		line = d.log.Info()
 	}
 	line.Str(keyCall, string(in)).Str(keySandboxID, bounded(sandboxID)).Str(keyReason, string(decision.Reason)).
-		Str(telemetry.KeyGRPCCode, code.String()).Str(telemetry.KeyError, clipped(decision.Explain())).Msg("refused")
+		Str(telemetry.KeyGRPCCode, code.String()).Str(telemetry.KeyError, excerpt.Of(decision.Explain(), longestText)).Msg("refused")
 	return answer(decision, code)
 }
 
@@ -103,13 +103,6 @@ const (
 	longestID   = 64
 	longestText = 2048
 )
-
-func clipped(text string) string {
-	if len(text) > longestText {
-		text = text[:longestText] + "..."
-	}
-	return strings.ToValidUTF8(text, "")
-}
 
 func bounded(id string) string {
 	if len(id) > longestID {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/excerpt"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
@@ -91,12 +92,8 @@ func unread(err error) string {
 	if err == nil {
 		return "the namespace was not read, and sandbox_uid is not set"
 	}
-	text := err.Error()
 	const longest = 300
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "..."
-	}
-	return "the namespace could not be read, and sandbox_uid is not set: " + text
+	return "the namespace could not be read, and sandbox_uid is not set: " + excerpt.Of(err.Error(), longest)
 }
 
 // rangeStart reads the beginning of "<start>/<size>" by the rule of contract 9.4: what stands before the first slash, as a

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/excerpt"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
@@ -93,10 +94,7 @@ func ofSandbox(m *metav1.ObjectMeta) bool {
 	})
 }
 
-func short(text string) string {
-	const longest = 300
-	if len(text) > longest {
-		return strings.ToValidUTF8(text[:longest], "") + "..."
-	}
-	return text
-}
+// longest is how much of another's text is repeated, in bytes.
+const longest = 300
+
+func short(text string) string { return excerpt.Of(text, longest) }

@@ -6,12 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/excerpt"
 )
 
 // ErrMalformed says that an event is about nothing, or cannot be told from others.
@@ -56,13 +56,13 @@ func Read(e *corev1.Event) (Event, error) {
 	out := Event{
 		UID: strings.Clone(string(e.UID)),
 		About: Object{
-			Kind: text(about.Kind, longestReason), Namespace: text(about.Namespace, longestName), Name: text(about.Name, longestName), UID: text(string(about.UID), longestReason),
+			Kind: excerpt.Line(about.Kind, longestReason), Namespace: excerpt.Line(about.Namespace, longestName), Name: excerpt.Line(about.Name, longestName), UID: excerpt.Line(string(about.UID), longestReason),
 		},
-		Type: text(e.Type, longestReason), Reason: text(e.Reason, longestReason), Message: text(e.Message, longestMessage),
+		Type: excerpt.Line(e.Type, longestReason), Reason: excerpt.Line(e.Reason, longestReason), Message: excerpt.Line(e.Message, longestMessage),
 		Count: max(e.Count, 1), At: at(e),
 	}
 	if out.About.Namespace == "" {
-		out.About.Namespace = text(e.Namespace, longestName)
+		out.About.Namespace = excerpt.Line(e.Namespace, longestName)
 	}
 	if e.Series != nil {
 		out.Count = max(out.Count, e.Series.Count)
@@ -115,18 +115,4 @@ func (e *Event) Render(role Role) *computev1.DriverPlatformEvent {
 	return &computev1.DriverPlatformEvent{
 		Source: "kubernetes", Type: e.Type, Reason: e.Reason, Message: e.Message, Metadata: metadata, EventTime: when,
 	}
-}
-
-// text is s as it may be sent: valid UTF-8 in one line, at most most bytes, and sharing nothing with s.
-func text(s string, most int) string {
-	plain := strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case r < ' ' || r == 0x7f || r == utf8.RuneError:
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s[:min(len(s), most)], ""))
-	return strings.Clone(strings.TrimSpace(plain))
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/excerpt"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
 
@@ -50,7 +51,7 @@ func (p *problems) decision() (verdict.Decision, bool) {
 		return verdict.Decision{}, true
 	}
 	text := p.text()
-	return verdict.Refuse(p.found[0].reason, cut(p.found[0].path, maxProblem), text).WithMessage(text), false
+	return verdict.Refuse(p.found[0].reason, excerpt.Of(p.found[0].path, maxProblem), text).WithMessage(text), false
 }
 
 // text is the first problems and how many more there are, in at most verdict.MaxSafeMessage bytes.
@@ -59,7 +60,7 @@ func (p *problems) text() string {
 	var b strings.Builder
 	told := 0
 	for _, one := range p.found {
-		next := strings.ToValidUTF8(cut(one.path+": "+one.text, maxProblem), "\uFFFD")
+		next := excerpt.Of(strings.ToValidUTF8(one.path+": "+one.text, "\uFFFD"), maxProblem)
 		if b.Len()+len("; ")+len(next)+room > verdict.MaxSafeMessage {
 			break
 		}
@@ -86,11 +87,4 @@ func quote(s string) string {
 		return strconv.QuoteToASCII(s[:maxQuoted]) + "..."
 	}
 	return strconv.QuoteToASCII(s)
-}
-
-func cut(s string, limit int) string {
-	if len(s) > limit {
-		return strings.ToValidUTF8(s[:limit], "") + "..."
-	}
-	return s
 }

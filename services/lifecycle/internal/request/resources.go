@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/excerpt"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
 
@@ -177,7 +178,7 @@ func JudgeGPU(offered bool, err error) verdict.Decision {
 	case offered:
 		return verdict.Grant(verdict.Evidence{})
 	case err != nil:
-		return verdict.Refuse(verdict.GPUUnreadable, step, cut("the nodes could not be listed: "+err.Error(), maxProblem))
+		return verdict.Refuse(verdict.GPUUnreadable, step, excerpt.Of("the nodes could not be listed: "+err.Error(), maxProblem))
 	default:
 		return verdict.Refuse(verdict.GPUAbsent, step, "no node has "+string(GPUResource)+" to allocate")
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/excerpt"
 )
 
 // Hindrance is a kind of cause. The zero Hindrance is none.
@@ -53,7 +55,7 @@ func (c Cause) String() string {
 }
 
 func newCause(kind Hindrance, format string, args ...any) Cause {
-	return Cause{Kind: kind, Text: text(fmt.Sprintf(format, args...), longestCause)}
+	return Cause{Kind: kind, Text: excerpt.Line(fmt.Sprintf(format, args...), longestCause)}
 }
 
 // waiting are the reasons for which the kubelet lets a container wait that are causes. It waits for others in the normal course.

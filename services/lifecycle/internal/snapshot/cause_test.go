@@ -1,9 +1,7 @@
 package snapshot
 
 import (
-	"strings"
 	"testing"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -96,27 +94,4 @@ func TestCauseOfWarning(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-}
-
-func FuzzText(f *testing.F) {
-	for _, seed := range []string{"", "a\nb", "\xff\xfe", strings.Repeat("é", 600), "\u2028x", "�"} {
-		f.Add(seed, 10)
-	}
-	f.Fuzz(func(t *testing.T, s string, most int) {
-		most = 1 + abs(most)%2000
-		got := text(s, most)
-		if len(got) > most || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\r\t\x00\x1b") {
-			t.Errorf("%q", got)
-		}
-		if again := text(got, most); again != got {
-			t.Errorf("%q becomes %q", got, again)
-		}
-	})
-}
-
-func abs(n int) int {
-	if n < 0 {
-		return -(n + 1)
-	}
-	return n
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/excerpt"
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 )
@@ -187,7 +188,7 @@ func join(first, second string) string {
 	case first == "":
 		return second
 	}
-	return text(first+": "+second, longestMessage)
+	return excerpt.Line(first+": "+second, longestMessage)
 }
 
 func conditionOf(c *sandboxapi.Condition) *computev1.DriverCondition {

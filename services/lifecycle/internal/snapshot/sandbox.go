@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/excerpt"
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
@@ -103,12 +104,12 @@ const longestName = 253
 func (s *Sandbox) record(annotations map[string]string) {
 	r, err := runstate.Of(annotations)
 	if err != nil {
-		s.RecordProblem = text(err.Error(), longestMessage)
+		s.RecordProblem = excerpt.Line(err.Error(), longestMessage)
 		s.Starting = annotations[workspace.AnnotationBootstrapping] == workspace.True
 		return
 	}
 	r.MainProcess, r.LogLevel, r.Secrets = "", "", ""
-	r.StopExplanation = text(r.StopExplanation, longestCause)
+	r.StopExplanation = excerpt.Line(r.StopExplanation, longestCause)
 	s.Record = r
 	s.Starting = r.Bootstrapping || r.Operation == runstate.Create || r.Operation == runstate.Restart
 }
@@ -131,8 +132,8 @@ func present(o *sandboxapi.Object) []sandboxapi.Condition {
 		case same(sandboxapi.ConditionSuspended) && c.Type != sandboxapi.ConditionSuspended:
 		case slices.ContainsFunc(kept, func(k sandboxapi.Condition) bool { return same(k.Type) }):
 		default:
-			c.Type, c.Status = text(c.Type, longestName), text(c.Status, longestName)
-			c.Reason, c.Message = text(c.Reason, longestName), text(c.Message, longestMessage)
+			c.Type, c.Status = excerpt.Line(c.Type, longestName), excerpt.Line(c.Status, longestName)
+			c.Reason, c.Message = excerpt.Line(c.Reason, longestName), excerpt.Line(c.Message, longestMessage)
 			kept = append(kept, c)
 		}
 	}
@@ -167,18 +168,3 @@ const (
 	longestMessage = 1024
 	mostConditions = 16
 )
-
-// text is s as it may be sent: valid UTF-8 without control characters, and at most most bytes. It shares nothing with s, which may be
-// a part of something large.
-func text(s string, most int) string {
-	plain := strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case r < ' ' || r == 0x7f || r == utf8.RuneError:
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s[:min(len(s), most)], ""))
-	return strings.Clone(strings.TrimSpace(plain))
-}
