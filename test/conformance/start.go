@@ -101,7 +101,7 @@ func startChecks() []Check {
 			Breaks: "the supervisor has credentials that the gateway has replaced, or the sandbox cannot be started again",
 		},
 		{
-			ID: "start.generation", Section: "2.6", needs: []ability{authenticates, wantsBundle}, run: startsSameRun,
+			ID: "start.generation", Section: "2.6", needs: []ability{authenticates, wantsBundle}, run: repeats(withAnotherGeneration()),
 			Says:   "a start that is repeated with the same credentials and another generation_id is still the same run: session and epoch tell runs apart",
 			Breaks: "a start that is repeated after the row was written ends the run that it began",
 		},
@@ -111,7 +111,7 @@ func startChecks() []Check {
 			Breaks: "the sandbox cannot be started any more",
 		},
 		{
-			ID: "start.again", Section: "15.10", Required: true, needs: []ability{wantsBundle}, run: startsOnce,
+			ID: "start.again", Section: "15.10", Required: true, needs: []ability{wantsBundle}, run: repeats(withAnyIdentity()...),
 			Says:   "a start that is repeated with the same credentials gives the same identity, and the run goes on",
 			Breaks: "a gateway that lost the answer restarts the sandbox, and may bind the identity of a run that is over",
 		},
@@ -219,34 +219,56 @@ func rotates(ctx context.Context, p *probe) error {
 	return nil
 }
 
-func startsOnce(ctx context.Context, p *probe) error {
-	b, err := p.stopped(ctx)
-	if err != nil {
-		return err
-	}
-	request, err := p.starting(b)
-	if err != nil {
-		return err
-	}
-	first, err := p.driver.StartSandbox(ctx, request)
-	if err != nil {
-		return fmt.Errorf("StartSandbox: %w", err)
-	}
-	if err := p.reach(ctx, b.id, phase.Ready); err != nil {
-		return err
-	}
-	// What the gateway has stored may be the identity of before, or the new one.
-	for _, expected := range []string{b.identity, first.GetRuntimeIdentity()} {
-		request.ExpectedRuntimeIdentity = expected
-		again, err := p.driver.StartSandbox(ctx, request)
-		switch {
-		case err != nil:
-			return fmt.Errorf("StartSandbox again: %w", err)
-		case again.GetRuntimeIdentity() != first.GetRuntimeIdentity():
-			return fmt.Errorf("first %q, then %q", first.GetRuntimeIdentity(), again.GetRuntimeIdentity())
+// repetition is a start that is made again, with the request as change leaves it, which is told the identity that the first one gave.
+type repetition struct {
+	how    string
+	change func(request *computev1.StartSandboxRequest, first string)
+}
+
+// repeats starts a stopped sandbox, and then again: all starts give the same identity, and the run goes on.
+func repeats(all ...repetition) func(context.Context, *probe) error {
+	return func(ctx context.Context, p *probe) error {
+		b, err := p.stopped(ctx)
+		if err != nil {
+			return err
 		}
+		request, err := p.starting(b)
+		if err != nil {
+			return err
+		}
+		first, err := p.driver.StartSandbox(ctx, request)
+		if err != nil {
+			return fmt.Errorf("StartSandbox: %w", err)
+		}
+		if err := p.reach(ctx, b.id, phase.Ready); err != nil {
+			return err
+		}
+		for _, one := range all {
+			one.change(request, first.GetRuntimeIdentity())
+			again, err := p.driver.StartSandbox(ctx, request)
+			switch {
+			case err != nil:
+				return fmt.Errorf("StartSandbox again, with %s: %w", one.how, err)
+			case again.GetRuntimeIdentity() != first.GetRuntimeIdentity():
+				return fmt.Errorf("first %q, then, with %s, %q", first.GetRuntimeIdentity(), one.how, again.GetRuntimeIdentity())
+			}
+		}
+		return p.unharmed(ctx, b)
 	}
-	return p.unharmed(ctx, b)
+}
+
+// withAnyIdentity: what a gateway has stored when it repeats a start may be the identity of before, or the new one.
+func withAnyIdentity() []repetition {
+	return []repetition{
+		{"the identity of before", func(*computev1.StartSandboxRequest, string) {}},
+		{"the new identity", func(r *computev1.StartSandboxRequest, first string) { r.ExpectedRuntimeIdentity = first }},
+	}
+}
+
+func withAnotherGeneration() repetition {
+	return repetition{"another generation_id", func(r *computev1.StartSandboxRequest, first string) {
+		r.GenerationId, r.ExpectedRuntimeIdentity = laterGeneration, first
+	}}
 }
 
 func startsTogether(ctx context.Context, p *probe) error {

@@ -69,33 +69,6 @@ func startsOver(ctx context.Context, p *probe) error {
 	return p.reach(ctx, b.id, phase.Ready)
 }
 
-func startsSameRun(ctx context.Context, p *probe) error {
-	b, err := p.stopped(ctx)
-	if err != nil {
-		return err
-	}
-	request, err := p.starting(b)
-	if err != nil {
-		return err
-	}
-	first, err := p.driver.StartSandbox(ctx, request)
-	if err != nil {
-		return fmt.Errorf("StartSandbox: %w", err)
-	}
-	if err := p.reach(ctx, b.id, phase.Ready); err != nil {
-		return err
-	}
-	request.GenerationId, request.ExpectedRuntimeIdentity = laterGeneration, first.GetRuntimeIdentity()
-	again, err := p.driver.StartSandbox(ctx, request)
-	switch {
-	case err != nil:
-		return fmt.Errorf("StartSandbox with another generation_id: %w", err)
-	case again.GetRuntimeIdentity() != first.GetRuntimeIdentity():
-		return fmt.Errorf("first %q, then, with another generation_id, %q", first.GetRuntimeIdentity(), again.GetRuntimeIdentity())
-	}
-	return p.unharmed(ctx, b)
-}
-
 // startsAfterFailure starts as a gateway does that has restored what it had stored: it stops first (contract 2.6).
 func startsAfterFailure(ctx context.Context, p *probe) error {
 	b, err := p.stopped(ctx)

@@ -27,6 +27,9 @@ type Config struct {
 	GatewayID string
 	// Version is what the driver is told. Default reference.
 	Version string
+	// Standby is for a gateway whose records another one uses too, which holds the lease: this one serves calls, and neither watches, sweeps,
+	// minds deadlines nor finishes what a former process left (contract 2.8). Its events are of its own writes alone.
+	Standby bool
 
 	// Timing defaults to DefaultTiming, Clock to the system's.
 	Timing Timing

@@ -50,11 +50,13 @@
 //   - A supervisor counts as connected when its session is open and it has announced a confirmed runtime: before that, no
 //     command would run.
 //   - A run has its own session id, with rotation 1.
+//   - Of several gateways on one store the one that holds the lease also minds deadlines and recovers; who holds it is configured
+//     (Config.Standby). The lifecycle gates are each gateway's own, so between two of them the rows and the driver decide.
 //
 // # Left out
 //
-// Policies and their Configuration conditions, gateway_manages_lifecycle (refused at the handshake), several gateways on one
-// store, and the public API itself: callers use Go.
+// Policies and their Configuration conditions, gateway_manages_lifecycle (refused at the handshake), the lease between several gateways
+// on one store, and the public API itself: callers use Go.
 //
 // # Packages
 //
@@ -67,6 +69,7 @@
 //	control      a running gateway for another process
 //	scripted     a driver that plays a script, for tests of a gateway
 //	cmd/gateway  all of it as a program
+//	cmd/door     leads a test to the sockets in a gateway's Pod
 //
 // Callers: the demo, end-to-end and conformance tests, cmd/gateway.
 package gateway

@@ -143,7 +143,11 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.mu.Lock()
 	g.live = l
 	g.mu.Unlock()
-	for _, loop := range []func(*life){g.recover, g.watch, g.sweepLoop, g.deadlineLoop} {
+	loops := []func(*life){g.recover, g.watch, g.sweepLoop, g.deadlineLoop}
+	if c.Standby {
+		loops = nil
+	}
+	for _, loop := range loops {
 		l.tasks.Go(func() { loop(l) })
 	}
 	close(g.ready)

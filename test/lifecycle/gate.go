@@ -110,7 +110,10 @@ func redirect(path, address string, authority []byte) error {
 // Cut ends every connection of the daemon, its watches with them. New ones can be made.
 func (g *Gate) Cut() { g.proxy.Link.Cut() }
 
-// Pass lets new connections come about again after a Cut.
+// Silence lets nothing through any more, in either direction, while every connection stays open and new ones come about.
+func (g *Gate) Silence() { g.proxy.Link.Blackhole() }
+
+// Pass has new connections lead somewhere again after Silence. Those of before stay as they are until a Cut.
 func (g *Gate) Pass() { g.proxy.Link.Pass() }
 
 // Set sets a trap for the n-th request that fits, counted from now on; onward, for all after it too.
@@ -167,67 +170,82 @@ func (g *Gate) pass(w http.ResponseWriter, r *http.Request, _ <-chan struct{}) b
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	request := Request{Use: apiproxy.UseOf(r), text: r.URL.Path + "?" + r.URL.RawQuery + " " + string(body)}
-	told := &answer{ResponseWriter: w, told: func(status int) { g.answered(request.Use, status) }}
+	ask := func(w http.ResponseWriter, r *http.Request) {
+		g.proxy.Pass(&answer{ResponseWriter: w, told: func(status int) { g.answered(request.Use, status) }}, r)
+	}
 	trap, first, record := g.caught(request)
-	if trap == nil && record != nil && r.Method != http.MethodGet {
+	switch {
+	case trap != nil:
+		if !trap.harms(w, r, first, ask) {
+			panic(http.ErrAbortHandler)
+		}
+	case record != nil && r.Method != http.MethodGet:
 		kept := &nowhere{header: http.Header{}}
-		g.proxy.Pass(&answer{ResponseWriter: kept, told: told.told}, r)
+		ask(kept, r)
 		record(Exchange{
 			Method: r.Method, URL: r.URL.RequestURI(), ContentType: r.Header.Get("Content-Type"), Body: body, Answer: kept.body.Bytes(), Status: kept.status,
 		})
 		kept.give(w)
-		return false
+	default:
+		ask(w, r)
 	}
-	if trap == nil {
-		g.proxy.Pass(told, r)
-		return false
-	}
+	return false
+}
+
+// harms does to a request what the trap is for, and reports whether it was answered; ask passes it on. first says that it is the first in the trap.
+func (t *Trap) harms(w http.ResponseWriter, r *http.Request, first bool, ask func(http.ResponseWriter, *http.Request)) (answered bool) {
 	reached := func() {
 		if first {
-			close(trap.reached)
+			close(t.reached)
 		}
 	}
-	switch trap.harm {
+	kept, lasting := &nowhere{header: http.Header{}}, r.WithContext(context.WithoutCancel(r.Context()))
+	switch t.harm {
 	case Refused:
 		reached()
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","message":"the test refuses it","code":503}`)
-		return false
+		return true
 	case Dropped:
 		reached()
 	case Lost:
-		g.proxy.Pass(&answer{ResponseWriter: &nowhere{header: http.Header{}}, told: told.told}, r.WithContext(context.WithoutCancel(r.Context())))
+		ask(kept, lasting)
 		reached()
 	case Late:
 		reached()
-		<-trap.release
-		g.proxy.Pass(&answer{ResponseWriter: &nowhere{header: http.Header{}}, told: told.told}, r.WithContext(context.WithoutCancel(r.Context())))
+		<-t.release
+		ask(kept, lasting)
 	case Kept:
 		reached()
-		select {
-		case <-trap.release:
-			if r.Context().Err() == nil {
-				g.proxy.Pass(told, r)
-				return false
-			}
-		case <-r.Context().Done():
-			if first {
-				close(trap.left)
-			}
-		}
+		return t.keeps(w, r, first, ask)
 	case Done:
-		kept := &nowhere{header: http.Header{}}
-		g.proxy.Pass(&answer{ResponseWriter: kept, told: told.told}, r.WithContext(context.WithoutCancel(r.Context())))
+		ask(kept, lasting)
 		reached()
 		select {
-		case <-trap.release:
+		case <-t.release:
 			kept.give(w)
-			return false
+			return true
 		case <-r.Context().Done():
 		}
 	}
-	panic(http.ErrAbortHandler)
+	return false
+}
+
+// keeps holds a request until the trap releases it or its sender has gone.
+func (t *Trap) keeps(w http.ResponseWriter, r *http.Request, first bool, ask func(http.ResponseWriter, *http.Request)) (answered bool) {
+	select {
+	case <-t.release:
+		if r.Context().Err() == nil {
+			ask(w, r)
+			return true
+		}
+	case <-r.Context().Done():
+		if first {
+			close(t.left)
+		}
+	}
+	return false
 }
 
 // caught enters a request and says which trap it is in, whether it is the first there, and who else is to be told of it.
