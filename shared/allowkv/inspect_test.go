@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
@@ -29,7 +30,7 @@ func keySet(t testing.TB, signer *allowlist.Signer) allowlist.KeySet {
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	d := newDesk(t, s.URL(), signer)
 	inspect := func() (allowkv.Inspection, error) {
 		return allowkv.Inspect(t.Context(), d.js, keySet(t, signer), readerGateway)
@@ -89,7 +90,7 @@ func TestInspect(t *testing.T) {
 // TestInspectNeedsAReadersRights: those of NATS reference 5.2 suffice, and without them it says so.
 func TestInspectNeedsAReadersRights(t *testing.T) {
 	t.Parallel()
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	s, d, reader, stranger := twoAccounts(t, signer)
 	d.publish("team-a")
 	inspect := func(id identity) (allowkv.Inspection, error) {
@@ -113,7 +114,7 @@ func TestInspectNeedsAReadersRights(t *testing.T) {
 func TestInspectRefusesAnEndlessBucket(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	d := newDesk(t, s.URL(), signer)
 	if _, err := d.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: allowkv.Stream, Subjects: []string{"$KV." + allowkv.Bucket + ".>"}}); err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func TestInspectRefusesAnEndlessBucket(t *testing.T) {
 func TestInspectWatch(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	d := newDesk(t, s.URL(), signer)
 	d.bucket(1)
 	d.publish("team-a")

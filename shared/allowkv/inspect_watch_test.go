@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestInspectWatchStartsAfreshInSilence(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	d := newDesk(t, s.URL(), signer)
 	d.bucket(1)
 	d.publish("team-a")

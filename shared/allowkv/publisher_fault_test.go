@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn"
@@ -21,7 +22,7 @@ func TestServerRestart(t *testing.T) {
 	l := w.lead("writer-a", "team-a")
 	before := w.lists("team-a")
 	w.server.Stop()
-	l.source.set(pubList(t, "team-b"))
+	l.source.Set(allowkvtest.List(t, "team-b"))
 	l.logged("no certain outcome", "not connected to NATS")
 	w.server.Start()
 	after := w.lists("team-b")
@@ -126,7 +127,7 @@ func TestPausedWriter(t *testing.T) {
 	a.begin()
 	w.lists("team-a")
 	proxy.Blackhole()
-	a.source.set(pubList(t, "team-a", "team-late"))
+	a.source.Set(allowkvtest.List(t, "team-a", "team-late"))
 	a.logged("no certain outcome")
 	b := w.lead("writer-b", "team-b")
 	proxy.Pass()
@@ -175,7 +176,7 @@ func TestClusterLeaderStop(t *testing.T) {
 		return leader != nil
 	})
 	leader.Stop()
-	l.source.set(pubList(t, "team-b"))
+	l.source.Set(allowkvtest.List(t, "team-b"))
 	after := w.lists("team-b")
 	if after.Epoch != before.Epoch || after.Revision <= before.Revision {
 		t.Errorf("%d.%d was followed by %d.%d", before.Epoch, before.Revision, after.Epoch, after.Revision)
@@ -192,7 +193,7 @@ func TestServerLimitsChange(t *testing.T) {
 	w := newPubWorld(t)
 	l := w.lead("writer-a", "team-a")
 	w.server.Restart(func(o *server.Options) { o.MaxPayload = 2000 })
-	l.source.set(pubList(t, pubNames(100)...))
+	l.source.Set(allowkvtest.List(t, pubNames(100)...))
 	w.until("the withdrawal", func(_ allowlist.Snapshot, h allowlist.Heartbeat) bool {
 		return strings.Contains(h.Reason, "max_payload is 2000")
 	})

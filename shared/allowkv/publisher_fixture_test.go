@@ -3,7 +3,6 @@ package allowkv_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn"
@@ -43,29 +43,12 @@ func pubSettings() allowlist.Settings {
 // pubKeys are a signer and the keys that verify it.
 func pubKeys(t testing.TB) (*allowlist.Signer, allowlist.KeySet) {
 	t.Helper()
-	signer, err := allowlist.GenerateSigner(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := allowkvtest.Signer(t)
 	keys, err := allowlist.NewKeySet(signer.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return signer, keys
-}
-
-// pubList is a list of names, each with a uid made from it.
-func pubList(t testing.TB, names ...string) allowlist.List {
-	t.Helper()
-	entries := make([]allowlist.Entry, len(names))
-	for i, name := range names {
-		entries[i] = allowlist.Entry{Name: name, UID: "uid-" + name}
-	}
-	list, err := allowlist.NewList(entries)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
 }
 
 // pubNames are so many names.
@@ -75,58 +58,6 @@ func pubNames(n int) []string {
 		names[i] = fmt.Sprintf("team-%04d", i)
 	}
 	return names
-}
-
-// pubSource is a source that always proves what it holds.
-type pubSource struct {
-	clock   allowkv.Clock
-	changed chan struct{}
-	// silent makes it report only lists that were asked for or changed. Set before it runs.
-	silent bool
-
-	mu    sync.Mutex
-	list  allowlist.List
-	order uint64
-}
-
-func newPubSource(clock allowkv.Clock, list allowlist.List) *pubSource {
-	return &pubSource{clock: clock, changed: make(chan struct{}, 1), list: list}
-}
-
-func (s *pubSource) set(list allowlist.List) {
-	s.mu.Lock()
-	s.list = list
-	s.mu.Unlock()
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
-}
-
-func (*pubSource) Describe() allowlist.Source {
-	return allowlist.Source{Kind: allowlist.SourceLabel, Selector: "team=a"}
-}
-
-func (s *pubSource) Run(ctx context.Context, relist <-chan struct{}, report func(allowlist.Input)) error {
-	again := time.NewTicker(time.Second)
-	defer again.Stop()
-	if s.silent {
-		again.Stop()
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-relist:
-		case <-s.changed:
-		case <-again.C:
-		}
-		s.mu.Lock()
-		s.order++
-		listed := allowlist.Listed{List: s.list, Version: "v", Order: s.order, Kind: allowlist.ProofList, ProvenAt: s.clock().Mono}
-		s.mu.Unlock()
-		report(listed)
-	}
 }
 
 // pubLog collects log lines.
@@ -228,7 +159,7 @@ func pubWorldAt(t testing.TB, urls ...string) *pubWorld {
 func (w *pubWorld) makeKeys() {
 	w.t.Helper()
 	w.signer, w.keys = pubKeys(w.t)
-	w.keysFile = keysFile(w.t, w.signer)
+	w.keysFile = allowkvtest.KeysFile(w.t, w.signer)
 }
 
 func (w *pubWorld) js() jetstream.JetStream { return pubJetStream(w.t, w.conn) }
@@ -244,7 +175,7 @@ func (w *pubWorld) bootstrap(replicas int) {
 type pubLeader struct {
 	*allowkv.Publisher
 	w       *pubWorld
-	source  *pubSource
+	source  *allowkvtest.Source
 	log     *pubLog
 	metrics *prometheus.Registry
 	lose    context.CancelFunc
@@ -259,7 +190,7 @@ func (w *pubWorld) publisher(name string, conn allowkv.Connection, names ...stri
 	if clock == nil {
 		clock = allowkv.NewClock()
 	}
-	l := &pubLeader{w: w, log: &pubLog{}, metrics: prometheus.NewRegistry(), source: newPubSource(clock, pubList(w.t, names...))}
+	l := &pubLeader{w: w, log: &pubLog{}, metrics: prometheus.NewRegistry(), source: allowkvtest.NewSource(clock, allowkvtest.List(w.t, names...))}
 	var err error
 	l.Publisher, err = allowkv.NewPublisher(allowkv.PublisherConfig{GatewayID: pubGateway, Name: name, Settings: w.settings, PublicKeysFile: w.keysFile},
 		conn, w.signer, clock, zerolog.New(l.log), l.metrics)
@@ -385,7 +316,7 @@ func (w *pubWorld) until(what string, holds func(allowlist.Snapshot, allowlist.H
 // lists waits until a list of just these names is stored and vouched for.
 func (w *pubWorld) lists(names ...string) allowlist.Snapshot {
 	w.t.Helper()
-	want := pubList(w.t, names...)
+	want := allowkvtest.List(w.t, names...)
 	s, _ := w.until("the list "+strings.Join(names, ","), func(s allowlist.Snapshot, h allowlist.Heartbeat) bool {
 		return s.Namespaces.Equal(want) && h.Epoch == s.Epoch && h.Revision == s.Revision && h.Reason == ""
 	})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 )
@@ -157,14 +158,14 @@ func TestUnprovenSource(t *testing.T) {
 	w.settings.LabelRelist = driverconf.Duration(500 * time.Millisecond)
 	w.settings.FilePoll = driverconf.Duration(500 * time.Millisecond)
 	l := w.publisher("writer-a", w.conn, "team-a")
-	l.source.silent = true // answers what it is asked, and says nothing of its own accord
+	l.source.Every = 0 // answers what it is asked, and says nothing of its own accord
 	l.begin()
 	before := w.lists("team-a")
 	l.logged("heartbeats stop")
 	if n := pubCount(t, l, "findings_total", "none", "unproven"); n != 1 {
 		t.Errorf("counted %v times", n)
 	}
-	l.source.set(pubList(t, "team-a"))
+	l.source.Set(allowkvtest.List(t, "team-a"))
 	if after := w.lists("team-a"); after.Revision != before.Revision {
 		t.Errorf("revision %d after %d", after.Revision, before.Revision)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 )
 
@@ -30,7 +31,7 @@ func TestTakeOver(t *testing.T) {
 	if s.Revision != 1 || s.Writer != "writer-a" || s.Source.Selector != "team=a" {
 		t.Errorf("stored %+v", s)
 	}
-	l.source.set(pubList(t, "team-b", "team-c"))
+	l.source.Set(allowkvtest.List(t, "team-b", "team-c"))
 	next := w.lists("team-b", "team-c")
 	if next.Revision != 2 || next.Epoch != s.Epoch {
 		t.Errorf("the change became %d.%d, after %d.%d", next.Epoch, next.Revision, s.Epoch, s.Revision)
@@ -156,14 +157,14 @@ func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	w := newPubWorld(t, func(o *server.Options) { o.MaxPayload = 8 << 10 })
 	l := w.lead("writer-a", "team-a")
-	l.source.set(pubList(t, pubNames(500)...))
+	l.source.Set(allowkvtest.List(t, pubNames(500)...))
 	s, h := w.until("the withdrawal", func(_ allowlist.Snapshot, h allowlist.Heartbeat) bool { return h.Reason != "" })
 	if !strings.Contains(h.Reason, "max_payload is 8192") || s.Namespaces.Len() != 1 {
 		t.Errorf("withdrawn because %q with %d names", h.Reason, s.Namespaces.Len())
 	}
 	pubGauge(t, l, "withdrawn", 1)
 	l.logged(`"level":"error"`, "is withdrawn", "max_payload")
-	l.source.set(pubList(t, "team-b"))
+	l.source.Set(allowkvtest.List(t, "team-b"))
 	w.lists("team-b")
 	l.logged("no longer withdrawn")
 	if n := pubCount(t, l, "writes_total", "snapshot", "too_large"); n != 1 {
@@ -211,7 +212,7 @@ func TestWriterPermissions(t *testing.T) {
 	l := w.publisher("writer-a", conn, "team-a")
 	l.begin()
 	w.lists("team-a")
-	l.source.set(pubList(t, "team-b"))
+	l.source.Set(allowkvtest.List(t, "team-b"))
 	w.lists("team-b")
 
 	// It can do nothing to the bucket itself.
@@ -237,8 +238,8 @@ func TestWithoutRights(t *testing.T) {
 
 func TestNewPublisherRefuses(t *testing.T) {
 	t.Parallel()
-	signer, other := newTestSigner(t), newTestSigner(t)
-	file := keysFile(t, signer)
+	signer, other := allowkvtest.Signer(t), allowkvtest.Signer(t)
+	file := allowkvtest.KeysFile(t, signer)
 	type parts struct {
 		config allowkv.PublisherConfig
 		conn   allowkv.Connection
@@ -278,9 +279,9 @@ func TestNewPublisherRefuses(t *testing.T) {
 
 func TestPublisherMetricsAreClean(t *testing.T) {
 	t.Parallel()
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	reg := prometheus.NewRegistry()
-	config := allowkv.PublisherConfig{GatewayID: pubGateway, Name: "writer-a", Settings: pubSettings(), PublicKeysFile: keysFile(t, signer)}
+	config := allowkv.PublisherConfig{GatewayID: pubGateway, Name: "writer-a", Settings: pubSettings(), PublicKeysFile: allowkvtest.KeysFile(t, signer)}
 	if _, err := allowkv.NewPublisher(config, pubNoConnection{}, signer, allowkv.NewClock(), zerolog.Nop(), reg); err != nil {
 		t.Fatal(err)
 	}

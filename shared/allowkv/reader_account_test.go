@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
@@ -103,11 +104,11 @@ func twoAccounts(t *testing.T, signer *allowlist.Signer) (s *natstest.Server, d 
 // TestTwoAccounts: the reader's rights are enough, it takes no more, and one without them says so.
 func TestTwoAccounts(t *testing.T) {
 	t.Parallel()
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	s, d, reader, stranger := twoAccounts(t, signer)
 	d.publish("team-a")
 	d.start()
-	cfg := readerSettings(keysFile(t, signer))
+	cfg := readerSettings(allowkvtest.KeysFile(t, signer))
 
 	proxy := netfault.Start(t, s.Addr())
 	conn, _ := connect(t, "nats://"+proxy.Addr(), reader.asReader)
@@ -129,12 +130,12 @@ func TestTwoAccounts(t *testing.T) {
 func TestClusterLosesTheConsumersHost(t *testing.T) {
 	t.Parallel()
 	c := natstest.StartCluster(t, 3)
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	d := newDesk(t, strings.Join(c.URLs(), ","), signer)
 	d.bucket(3)
 	d.publish("team-a")
 	d.start()
-	cfg := readerSettings(keysFile(t, signer))
+	cfg := readerSettings(allowkvtest.KeysFile(t, signer))
 	patientReader(&cfg)
 	conn, _ := connect(t, strings.Join(c.URLs(), ","))
 	x := runReader(t, conn, cfg)

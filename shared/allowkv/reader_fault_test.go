@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
@@ -225,7 +226,7 @@ func TestBadRecords(t *testing.T) {
 	x.answers("team-old", verdict.NotListed)
 	snapshotKey, heartbeatKey := allowlist.SnapshotKey(readerGateway), allowlist.HeartbeatKey(readerGateway)
 
-	stranger := newScribe(t, newTestSigner(t), 9)
+	stranger := newScribe(t, allowkvtest.Signer(t), 9)
 	foreign := newScribe(t, d.signer, 9)
 	foreign.gateway = "gw-2"
 	flipped := append([]byte{}, list...)
@@ -272,14 +273,14 @@ func TestBadRecords(t *testing.T) {
 func TestWrongWallClock(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	d := newDesk(t, s.URL(), signer)
 	d.bucket(1)
 	d.wrong = 10 * time.Minute
 	d.publish("team-a")
 	d.start()
 	conn, _ := connect(t, s.URL())
-	x := runReader(t, conn, readerSettings(keysFile(t, signer)))
+	x := runReader(t, conn, readerSettings(allowkvtest.KeysFile(t, signer)))
 	x.until("many beats with another wall clock", func() bool { return x.counter("findings_total", "kind", "clock_skew") > 5 })
 	if a := x.Check("team-a"); a.Allowed() {
 		t.Errorf("granted: %+v", a)
@@ -306,7 +307,7 @@ func TestReplayJ16Burst(t *testing.T) {
 func TestNoConsumerLeft(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	d := newDesk(t, s.URL(), signer)
 	stream, err := d.js.CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: allowkv.Stream, Subjects: []string{"$KV." + allowkv.Bucket + ".>"}, MaxMsgsPerSubject: 8, MaxConsumers: 1,
@@ -321,7 +322,7 @@ func TestNoConsumerLeft(t *testing.T) {
 	d.publish("team-a")
 	d.start()
 	conn, _ := connect(t, s.URL())
-	x := runReader(t, conn, readerSettings(keysFile(t, signer)))
+	x := runReader(t, conn, readerSettings(allowkvtest.KeysFile(t, signer)))
 	x.until("that no consumer is left", func() bool { return errors.Is(x.Ready(t.Context()), jetstream.ErrMaximumConsumersLimit) })
 	if err := stream.DeleteConsumer(t.Context(), rogue.CachedInfo().Name); err != nil {
 		t.Fatal(err)

@@ -3,9 +3,6 @@ package allowkv_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn"
@@ -41,34 +39,6 @@ func readerSettings(keysFile string) allowkv.Config {
 	cfg.MaxStaleness = driverconf.Duration(3 * time.Second)
 	cfg.StopGrace = driverconf.Duration(time.Second)
 	return cfg
-}
-
-func newTestSigner(t testing.TB) *allowlist.Signer {
-	t.Helper()
-	signer, err := allowlist.GenerateSigner(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signer
-}
-
-// keysFile writes the public keys of signers and returns the path.
-func keysFile(t testing.TB, signers ...*allowlist.Signer) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "keys")
-	replaceKeys(t, path, signers...)
-	return path
-}
-
-func replaceKeys(t testing.TB, path string, signers ...*allowlist.Signer) {
-	t.Helper()
-	var lines strings.Builder
-	for _, s := range signers {
-		lines.WriteString(s.Public().FileLine())
-	}
-	if err := os.WriteFile(path, []byte(lines.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // scribe makes the records of one term of one writer. Its methods may be called by several goroutines.
@@ -103,26 +73,13 @@ func newScribe(t testing.TB, signer *allowlist.Signer, epoch uint64) *scribe {
 	return &scribe{t: t, gateway: readerGateway, signer: signer, epoch: epoch, began: time.Now()}
 }
 
-func entries(t testing.TB, names ...string) allowlist.List {
-	t.Helper()
-	var es []allowlist.Entry
-	for _, name := range names {
-		es = append(es, allowlist.Entry{Name: name, UID: "uid-" + name})
-	}
-	list, err := allowlist.NewList(es)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
-}
-
 // list is the next revision.
 func (s *scribe) list(names ...string) []byte {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.revision++
-	list := entries(s.t, names...)
+	list := allowkvtest.List(s.t, names...)
 	record, digest, err := allowlist.SealSnapshot(allowlist.Snapshot{
 		GatewayID: s.gateway, Epoch: s.epoch, Revision: s.revision, Previous: s.digest, Writer: "scribe",
 		PublishedAt: time.Now().UTC().Truncate(time.Millisecond),
@@ -384,12 +341,12 @@ func open(t testing.TB, options ...natstest.Option) (*natstest.Server, *desk, *r
 // openOn is open with a writer and a reader on different addresses.
 func openOn(t testing.TB, writer, reader string, edits ...func(*allowkv.Config)) (*desk, *rig) {
 	t.Helper()
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	d := newDesk(t, writer, signer)
 	d.bucket(1)
 	d.publish("team-a")
 	d.start()
-	cfg := readerSettings(keysFile(t, signer))
+	cfg := readerSettings(allowkvtest.KeysFile(t, signer))
 	for _, edit := range edits {
 		edit(&cfg)
 	}

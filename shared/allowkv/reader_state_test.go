@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
@@ -16,7 +17,7 @@ import (
 func TestMarksOutliveTheReader(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	d := newDesk(t, s.URL(), signer)
 	d.bucket(1)
 	d.publish("team-a", "team-old")
@@ -25,7 +26,7 @@ func TestMarksOutliveTheReader(t *testing.T) {
 	rolledBack.beats = 1000
 	d.publish("team-a")
 	d.start()
-	cfg := readerSettings(keysFile(t, signer))
+	cfg := readerSettings(allowkvtest.KeysFile(t, signer))
 	cfg.StateDir = filepath.Join(t.TempDir(), "made", "by", "the reader")
 	conn, _ := connect(t, s.URL())
 	x := runReader(t, conn, cfg)
@@ -69,7 +70,7 @@ func TestUnusableMarks(t *testing.T) {
 		"oversize": strings.Repeat("x", 8<<10),
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := readerSettings(keysFile(t, d.signer))
+			cfg := readerSettings(allowkvtest.KeysFile(t, d.signer))
 			cfg.StateDir = t.TempDir()
 			file := filepath.Join(cfg.StateDir, "test-"+readerGateway+".marks")
 			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
@@ -125,7 +126,7 @@ func TestUnwritableStateDir(t *testing.T) {
 	}
 	conn, _ := connect(t, s.URL())
 	y := runReader(t, conn, func() allowkv.Config {
-		cfg := readerSettings(keysFile(t, d.signer))
+		cfg := readerSettings(allowkvtest.KeysFile(t, d.signer))
 		cfg.StateDir = filepath.Join(file, "in the way")
 		return cfg
 	}())
@@ -150,13 +151,13 @@ func TestKeyRotation(t *testing.T) {
 	s := natstest.Start(t)
 	var keys string
 	d, x := openOn(t, s.URL(), s.URL(), func(cfg *allowkv.Config) { keys = cfg.PublicKeysFile })
-	older, newer := d.signer, newTestSigner(t)
+	older, newer := d.signer, allowkvtest.Signer(t)
 	if err := os.WriteFile(keys, []byte("half a li"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	x.until("the unusable file", func() bool { return x.counter("keys_usable") == 0 })
 	denied := x.denials()
-	replaceKeys(t, keys, older, newer)
+	allowkvtest.WriteKeys(t, keys, older, newer)
 	x.until("both keys", func() bool {
 		return x.counter("keys_usable") == 1 && strings.Contains(x.log.String(), string(newer.Public().ID()))
 	})
@@ -169,13 +170,13 @@ func TestKeyRotation(t *testing.T) {
 	d.publish("team-a", "team-b")
 	d.start()
 	x.answers("team-b", "")
-	replaceKeys(t, keys, newer)
+	allowkvtest.WriteKeys(t, keys, newer)
 	x.until("one key", func() bool { return strings.Count(x.log.String(), "the public keys have changed") == 2 })
 	x.answers("team-b", "")
 
 	// Now the one key goes that everything held is signed with.
-	replaceKeys(t, keys, older)
+	allowkvtest.WriteKeys(t, keys, older)
 	x.answers("team-b", verdict.Invalid)
-	replaceKeys(t, keys, newer)
+	allowkvtest.WriteKeys(t, keys, newer)
 	x.answers("team-b", "")
 }

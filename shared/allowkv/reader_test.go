@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
@@ -20,9 +21,9 @@ import (
 func TestReaderFollowsTheList(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	conn, _ := connect(t, server.URL())
-	x := runReader(t, conn, readerSettings(keysFile(t, signer)))
+	x := runReader(t, conn, readerSettings(allowkvtest.KeysFile(t, signer)))
 	x.until("that the bucket is missing", func() bool {
 		err := x.Ready(t.Context())
 		return errors.Is(err, allowkv.ErrNoBucket) && strings.Contains(err.Error(), "unsynced")
@@ -156,7 +157,7 @@ func TestReplayJ05StaleByTheOwnClock(t *testing.T) {
 
 func TestNewReaderRefuses(t *testing.T) {
 	t.Parallel()
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	conn, _ := connect(t, natstest.New(t).URL())
 	for _, c := range []struct {
 		name string
@@ -174,7 +175,7 @@ func TestNewReaderRefuses(t *testing.T) {
 		{"no connection", func(*allowkv.ReaderConfig) {}, nil, "no connection"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := allowkv.ReaderConfig{GatewayID: readerGateway, Name: "test", Config: readerSettings(keysFile(t, signer))}
+			cfg := allowkv.ReaderConfig{GatewayID: readerGateway, Name: "test", Config: readerSettings(allowkvtest.KeysFile(t, signer))}
 			c.edit(&cfg)
 			_, err := allowkv.NewReader(cfg, c.conn, zerolog.Nop(), prometheus.NewRegistry())
 			if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -182,7 +183,7 @@ func TestNewReaderRefuses(t *testing.T) {
 			}
 		})
 	}
-	cfg := allowkv.ReaderConfig{GatewayID: readerGateway, Name: "test", Config: readerSettings(keysFile(t, signer))}
+	cfg := allowkv.ReaderConfig{GatewayID: readerGateway, Name: "test", Config: readerSettings(allowkvtest.KeysFile(t, signer))}
 	if _, err := allowkv.NewReader(cfg, conn, zerolog.Nop(), nil); err == nil {
 		t.Error("no registerer is accepted")
 	}
@@ -198,9 +199,9 @@ func TestNewReaderRefuses(t *testing.T) {
 // TestReaderThatDoesNotRun denies without having been started.
 func TestReaderThatDoesNotRun(t *testing.T) {
 	t.Parallel()
-	signer := newTestSigner(t)
+	signer := allowkvtest.Signer(t)
 	var conn natsconn.Conn
-	x, err := allowkv.NewReader(allowkv.ReaderConfig{GatewayID: readerGateway, Name: "test", Config: readerSettings(keysFile(t, signer))},
+	x, err := allowkv.NewReader(allowkv.ReaderConfig{GatewayID: readerGateway, Name: "test", Config: readerSettings(allowkvtest.KeysFile(t, signer))},
 		&conn, zerolog.Nop(), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)

@@ -2,10 +2,8 @@ package acceptance_test
 
 import (
 	"context"
-	"crypto/rand"
 	"flag"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn"
@@ -96,17 +95,10 @@ type channel struct {
 
 func newChannel(t testing.TB, gateway string, bounds func(*allowlist.Settings)) *channel {
 	t.Helper()
-	signer, err := allowlist.GenerateSigner(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &channel{t: t, gateway: gateway, signer: signer, config: allowkv.DefaultConfig()}
+	c := &channel{t: t, gateway: gateway, signer: allowkvtest.Signer(t), config: allowkv.DefaultConfig()}
 	bounds(&c.config.Settings)
 	c.config.Validate(func(key, problem string) { t.Fatalf("the bounds of the test: %s %s", key, problem) })
-	c.config.PublicKeysFile = filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(c.config.PublicKeysFile, []byte(signer.Public().FileLine()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	c.config.PublicKeysFile = allowkvtest.KeysFile(t, c.signer)
 	return c
 }
 

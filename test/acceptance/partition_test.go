@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/netfault"
@@ -91,7 +92,7 @@ func stillServes(t testing.TB, c *channel, kv jetstream.KeyValue, namespaces ...
 		return err
 	}
 	s, _, err := allowlist.OpenSnapshot(entry.Value(), keys, c.gateway)
-	if err == nil && !s.Namespaces.Equal(listOf(t, namespaces)) {
+	if err == nil && !s.Namespaces.Equal(allowkvtest.List(t, namespaces...)) {
 		err = errors.New("another list")
 	}
 	return err

@@ -3,6 +3,7 @@ package acceptance_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -16,14 +17,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
-	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
+	"github.com/portcullis-mesh/portcullis/shared/freeport"
 )
 
 // serverConfig names the variable that makes the test binary a NATS server: the path of its configuration.
 const serverConfig = "ACCEPTANCE_NATS_SERVER"
 
-// serve is one NATS server, until the process is killed.
+// serve is one NATS server, until the process is killed, or who started it has ended however that came.
 func serve(file string) {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
 	opts, err := server.ProcessConfigFile(file)
 	if err == nil {
 		opts.NoLog = true
@@ -52,7 +57,7 @@ func killables(t testing.TB) map[string]*killable {
 	routes := make([]string, 3)
 	clients, members := make([]string, 3), make([]string, 3)
 	for i := range members {
-		clients[i], members[i] = natstest.New(t).Addr(), natstest.New(t).Addr() // reserved, and nothing is started
+		clients[i], members[i] = fmt.Sprintf("127.0.0.1:%d", freeport.Loopback(t)), fmt.Sprintf("127.0.0.1:%d", freeport.Loopback(t))
 		routes[i] = strconv.Quote("nats://" + members[i])
 	}
 	all := map[string]*killable{}
@@ -89,6 +94,9 @@ func (k *killable) start() {
 	}
 	k.cmd = exec.Command(self)
 	k.cmd.Env, k.cmd.Stderr = append(os.Environ(), serverConfig+"="+k.file), os.Stderr
+	if _, err := k.cmd.StdinPipe(); err != nil { // ends with this process
+		k.t.Fatal(err)
+	}
 	if err := k.cmd.Start(); err != nil {
 		k.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
@@ -129,7 +130,7 @@ func (s *scene) forged() []byte {
 		s.t.Fatal(err)
 	}
 	list.Revision++
-	list.Namespaces, list.Changes = listOf(s.t, []string{"team-a", "team-forged"}), allowlist.Changes{}
+	list.Namespaces, list.Changes = allowkvtest.List(s.t, "team-a", "team-forged"), allowlist.Changes{}
 	record, _, err := allowlist.SealSnapshot(list, stranger)
 	if err != nil {
 		s.t.Fatal(err)

@@ -2,7 +2,6 @@ package acceptance_test
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,58 +10,16 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
-
-// script is a source that holds what it is told and proves it twice a second.
-type script struct {
-	clock   allowkv.Clock
-	changed chan struct{}
-
-	mu    sync.Mutex
-	list  allowlist.List
-	order uint64
-}
-
-func (*script) Describe() allowlist.Source {
-	return allowlist.Source{Kind: allowlist.SourceLabel, Selector: "team=yes"}
-}
-
-func (s *script) Run(ctx context.Context, relist <-chan struct{}, report func(allowlist.Input)) error {
-	again := time.NewTicker(500 * time.Millisecond)
-	defer again.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-relist:
-		case <-s.changed:
-		case <-again.C:
-		}
-		s.mu.Lock()
-		s.order++
-		listed := allowlist.Listed{List: s.list, Version: "v", Order: s.order, Kind: allowlist.ProofList, ProvenAt: s.clock().Mono}
-		s.mu.Unlock()
-		report(listed)
-	}
-}
-
-func (s *script) set(list allowlist.List) {
-	s.mu.Lock()
-	s.list = list
-	s.mu.Unlock()
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
-}
 
 // writer is a Publisher that leads one term after the other, as a process that wins every election.
 type writer struct {
 	*allowkv.Publisher
 	t      testing.TB
-	source *script
+	source *allowkvtest.Source
 	// step is how far its wall clock has been moved, in nanoseconds.
 	step atomic.Int64
 	// ends counts the terms that are over.
@@ -81,7 +38,8 @@ func (c *channel) write(conn allowkv.Connection, namespaces ...string) *writer {
 		at.Wall = at.Wall.Add(time.Duration(w.step.Load()))
 		return at
 	}
-	w.source = &script{clock: stepped, changed: make(chan struct{}, 1), list: listOf(c.t, namespaces)}
+	w.source = allowkvtest.NewSource(stepped, allowkvtest.List(c.t, namespaces...))
+	w.source.Every = 500 * time.Millisecond
 	var err error
 	w.Publisher, err = allowkv.NewPublisher(allowkv.PublisherConfig{
 		GatewayID: c.gateway, Name: "writer", Settings: c.config.Settings, PublicKeysFile: c.config.PublicKeysFile,
@@ -100,23 +58,10 @@ func (c *channel) write(conn allowkv.Connection, namespaces ...string) *writer {
 	return w
 }
 
-func listOf(t testing.TB, namespaces []string) allowlist.List {
-	t.Helper()
-	var entries []allowlist.Entry
-	for _, name := range namespaces {
-		entries = append(entries, allowlist.Entry{Name: name, UID: "uid-" + name})
-	}
-	list, err := allowlist.NewList(entries)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
-}
-
 // publish makes these the namespaces of the source.
 func (w *writer) publish(namespaces ...string) {
 	w.t.Helper()
-	w.source.set(listOf(w.t, namespaces))
+	w.source.Set(allowkvtest.List(w.t, namespaces...))
 }
 
 // answers waits for an answer; an empty reason is a yes.

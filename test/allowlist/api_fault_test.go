@@ -51,7 +51,8 @@ func TestWatchVersionIsGone(t *testing.T) {
 	i := installation.New(t, private.Cluster, server.URL())
 	i.Bootstrap(1)
 	kept, dropped := i.Labelled(), i.Labelled()
-	watcher := i.Nswatch()
+	// It must not lose its Lease while it sleeps, however long a busy machine takes for the API server: a new term would list anyway.
+	watcher := nswatch(t, i, "\nlease_duration = \"5m\"\nrenew_deadline = \"4m\"\nshutdown_grace = \"10m\"\n")
 	r := i.Reader()
 	r.AwaitAllowed(kept)
 	r.AwaitAllowed(dropped)

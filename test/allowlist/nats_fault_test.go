@@ -82,8 +82,7 @@ func TestNATSRestoredFromAnOlderStore(t *testing.T) {
 		}
 		return nil
 	})
-	neverAllows(t, fresh, kept, dropped)
-	neverAllows(t, r, kept, dropped)
+	neverAllow(t, []*installation.Reader{fresh, r}, kept, dropped)
 
 	// With a writer the list is right again, above everything that readers have seen.
 	i.Nswatch()
@@ -93,13 +92,15 @@ func TestNATSRestoredFromAnOlderStore(t *testing.T) {
 	fresh.AwaitRefused(dropped, verdict.NotListed)
 }
 
-// neverAllows looks at the answers for as long as a reader could need to be taken in.
-func neverAllows(t *testing.T, r *installation.Reader, namespaces ...string) {
+// neverAllow looks at the answers for as long as a reader could need to be taken in.
+func neverAllow(t *testing.T, readers []*installation.Reader, namespaces ...string) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		for _, ns := range namespaces {
-			if a := r.Check(ns); a.Allowed() {
-				t.Fatalf("nobody vouches for the list, and namespace %s is allowed: %+v", ns, a)
+		for n, r := range readers {
+			for _, ns := range namespaces {
+				if a := r.Check(ns); a.Allowed() {
+					t.Fatalf("nobody vouches for the list, and reader %d allows namespace %s: %+v", n, ns, a)
+				}
 			}
 		}
 	}

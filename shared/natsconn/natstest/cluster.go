@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/portcullis-mesh/portcullis/shared/freeport"
 )
 
 // poll is how often a condition is looked at while waiting for it.
@@ -26,7 +28,7 @@ func StartCluster(t testing.TB, size int, options ...Option) *Cluster {
 	var routes []*url.URL
 	ports := make([]int, size)
 	for i := range ports {
-		ports[i] = reserve(t)
+		ports[i] = freeport.Loopback(t)
 		routes = append(routes, &url.URL{Scheme: "nats", Host: "127.0.0.1:" + strconv.Itoa(ports[i])})
 	}
 	c := &Cluster{t: t}

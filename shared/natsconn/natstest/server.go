@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/portcullis-mesh/portcullis/shared/freeport"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn/certtest"
 )
 
@@ -63,7 +64,7 @@ type Server struct {
 // New reserves an address and a store and starts nothing.
 func New(t testing.TB, options ...Option) *Server {
 	t.Helper()
-	s := &Server{t: t, store: filepath.Join(t.TempDir(), "store"), port: reserve(t), options: options}
+	s := &Server{t: t, store: filepath.Join(t.TempDir(), "store"), port: freeport.Loopback(t), options: options}
 	t.Cleanup(s.Stop)
 	return s
 }

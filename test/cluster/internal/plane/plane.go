@@ -4,16 +4,17 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
+	"github.com/portcullis-mesh/portcullis/shared/freeport"
 	"github.com/portcullis-mesh/portcullis/test/cluster/internal/pki"
 	"github.com/portcullis-mesh/portcullis/test/cluster/internal/process"
 )
@@ -50,6 +51,8 @@ type Plane struct {
 	serving, kubelet    pki.Pair
 
 	etcd, api, controllers, scheduler *process.Process
+
+	held []freeport.Port
 }
 
 // Start runs a control plane and returns once it answers and its default objects exist. On an error
@@ -98,7 +101,11 @@ func (p *Plane) certificates() (err error) {
 }
 
 func (p *Plane) startEtcd(ctx context.Context) error {
-	client, peer, err := freePorts()
+	client, err := p.hold("127.0.0.1")
+	if err != nil {
+		return err
+	}
+	peer, err := p.hold("127.0.0.1")
 	if err != nil {
 		return err
 	}
@@ -183,7 +190,11 @@ func (p *Plane) startControllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cmPort, schedPort, err := freePorts()
+	cmPort, err := p.hold("127.0.0.1")
+	if err != nil {
+		return err
+	}
+	schedPort, err := p.hold("127.0.0.1")
 	if err != nil {
 		return err
 	}
@@ -278,6 +289,9 @@ func (p *Plane) Stop() {
 		}
 	}
 	p.starter.Close()
+	for _, port := range p.held {
+		port.Release()
+	}
 }
 
 func (p *Plane) adminHTTP() (*http.Client, error) {
@@ -340,20 +354,20 @@ func (p *Plane) choosePort(ctx context.Context) (int, error) {
 			return p.cfg.Port, l.Close()
 		}
 	}
-	port, _, err := freePorts()
-	return port, err
+	return p.hold(p.cfg.Address)
 }
 
-// freePorts returns two loopback ports that were free a moment ago. Programs take their ports by
-// flag, so another process can win the race; the start then fails and says so.
-func freePorts() (int, int, error) {
-	a, err := net.Listen("tcp", "127.0.0.1:0")
+// hold returns a port that is this control plane's until Stop, so that a program that is killed and started again finds
+// it as it left it.
+func (p *Plane) hold(address string) (int, error) {
+	ip, err := netip.ParseAddr(address)
 	if err != nil {
-		return 0, 0, err
+		return 0, fmt.Errorf("the address of the control plane: %w", err)
 	}
-	b, errB := net.Listen("tcp", "127.0.0.1:0")
-	if errB != nil {
-		return 0, 0, errors.Join(errB, a.Close())
+	port, err := freeport.Hold(ip)
+	if err != nil {
+		return 0, err
 	}
-	return a.Addr().(*net.TCPAddr).Port, b.Addr().(*net.TCPAddr).Port, errors.Join(a.Close(), b.Close())
+	p.held = append(p.held, port)
+	return port.Number, nil
 }
