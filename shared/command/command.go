@@ -93,23 +93,19 @@ func Main[S Settings](ctx context.Context, d Daemon[S], env Environment) int {
 }
 
 func (d Daemon[S]) root(env Environment) *cobra.Command {
-	var file string
+	var file, waiting string
 	root := &cobra.Command{
 		Use:           d.Name,
 		Short:         d.Short,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, own, tracing, err := d.load(cmd, file, env)
-			if err != nil {
-				return err
-			}
-			return d.run(cmd.Context(), cfg, own, tracing, env)
-		},
+		RunE:          func(cmd *cobra.Command, _ []string) error { return d.serve(cmd, file, env, waiting) },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentFlags().StringVar(&file, "config", "", "path of the settings file, the gateway's TOML")
+	root.Flags().StringVar(&waiting, flagWaitingAddress, "",
+		"host:port that answers probes, alive and not ready, as long as the settings are wrong; without it that ends the process")
 	driverconf.RegisterFlags(root.PersistentFlags())
 	config := &cobra.Command{Use: "config", Short: "Look at the settings", Args: cobra.NoArgs, RunE: NeedsSubcommand}
 	config.AddCommand(&cobra.Command{
@@ -117,11 +113,11 @@ func (d Daemon[S]) root(env Environment) *cobra.Command {
 		Short: "Validate the settings offline and print the effective ones, secrets redacted",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, _, _, err := d.load(cmd, file, env)
+			found, err := d.load(cmd, file, env)
 			if err != nil {
 				return err
 			}
-			return cfg.WriteEffective(cmd.OutOrStdout())
+			return found.cfg.WriteEffective(cmd.OutOrStdout())
 		},
 	})
 	config.AddCommand(&cobra.Command{
@@ -163,10 +159,13 @@ func NeedsSubcommand(cmd *cobra.Command, _ []string) error {
 }
 
 // load reads the daemon's settings into fresh values, all problems in one error.
-func (d Daemon[S]) load(cmd *cobra.Command, file string, env Environment) (*driverconf.Config, S, telemetry.Config, error) {
+func (d Daemon[S]) load(cmd *cobra.Command, file string, env Environment) (*settled[S], error) {
 	own := d.Settings()
 	cfg, tracing, err := d.read(cmd, file, env, own, d.Validate)
-	return cfg, own, tracing, err
+	if err != nil {
+		return nil, err
+	}
+	return &settled[S]{cfg: cfg, own: own, tracing: tracing}, nil
 }
 
 // read reads the settings into own and judges them by the rules of their tables and by validate, if there is one.

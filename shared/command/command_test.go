@@ -1,17 +1,12 @@
 package command_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,22 +14,29 @@ import (
 
 	"github.com/portcullis-mesh/portcullis/shared/audit"
 	"github.com/portcullis-mesh/portcullis/shared/command"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
+	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// own is the section of a daemon that has nothing but what every daemon has, and a trail of its decisions if it records.
+// own is the section of a daemon that has nothing but what every daemon has, a trail of its decisions if it records, and a client of the
+// cluster if it uses one.
 type own struct {
 	daemon.Config
-	trail *audit.Config
+	trail   *audit.Config
+	cluster *kubeclient.Config
 }
 
 func (o *own) Sections() map[string]driverconf.Section {
 	sections := map[string]driverconf.Section{"nswatch": &o.Config}
 	if o.trail != nil {
 		sections[audit.Section] = o.trail
+	}
+	if o.cluster != nil {
+		sections[kubeclient.Section] = o.cluster
 	}
 	return sections
 }
@@ -51,53 +53,14 @@ func program(wire func(context.Context, *command.Parts[*own]) error) command.Dae
 	}
 }
 
-// result is what one run of the program left behind.
-type result struct {
-	code           int
-	stdout, stderr string
-}
-
-// transcript is a buffer that a running daemon may write to while the test reads it.
-type transcript struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (w *transcript) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.Write(p)
-}
-
-func (w *transcript) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String()
-}
-
-func run(ctx context.Context, d command.Daemon[*own], env map[string]string, args ...string) result {
-	return runInto(ctx, &transcript{}, d, env, args...)
-}
-
-func runInto(ctx context.Context, stderr *transcript, d command.Daemon[*own], env map[string]string, args ...string) result {
-	var stdout bytes.Buffer
-	code := command.Main(ctx, d, command.Environment{
-		Args:      args,
-		LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
-		Stdout:    &stdout,
-		Stderr:    stderr,
-		Exit:      func(int) {},
-	})
-	return result{code, stdout.String(), stderr.String()}
+// run runs the daemon to its end, with these variables.
+func run(ctx context.Context, d command.Daemon[*own], env map[string]string, args ...string) commandtest.Result {
+	return commandtest.Of(func() command.Daemon[*own] { return d }).With(env).Run(ctx, args...)
 }
 
 func settings(t *testing.T, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "gateway.toml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return commandtest.WriteFile(t, t.TempDir(), "gateway.toml", text)
 }
 
 const free = "[portcullis.nswatch]\nhttp_address = \"127.0.0.1:0\"\n"
@@ -110,12 +73,12 @@ func TestConfigCheckPrintsWhatItWouldRunWith(t *testing.T) {
 	file := settings(t, "[openshell.drivers.kubernetes]\ngateway_id = \"from-file\"\nnamespace = \"from-file\"\n"+free)
 	got := run(t.Context(), program(neverWired), map[string]string{"OPENSHELL_GATEWAY_ID": "from-env"},
 		"config", "check", "--config", file, "--sandbox-namespace", "from-flag")
-	if got.code != 0 || got.stderr != "" {
-		t.Fatalf("exit %d, stderr %q", got.code, got.stderr)
+	if got.Code != 0 || got.Stderr != "" {
+		t.Fatalf("exit %d, stderr %q", got.Code, got.Stderr)
 	}
 	for _, want := range []string{"gateway_id = 'from-env'", "namespace = 'from-flag'", "[portcullis.nswatch]", "[portcullis.telemetry]"} {
-		if !strings.Contains(got.stdout, want) {
-			t.Errorf("the effective settings lack %s:\n%s", want, got.stdout)
+		if !strings.Contains(got.Stdout, want) {
+			t.Errorf("the effective settings lack %s:\n%s", want, got.Stdout)
 		}
 	}
 }
@@ -160,9 +123,9 @@ func TestBadInputEndsWithOneLineEach(t *testing.T) {
 					t.Errorf("config check ends with %+v, run with %+v", checked, got)
 				}
 			}
-			lines := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
-			if got.code == 0 || got.stdout != "" || len(lines) != len(test.want) {
-				t.Fatalf("exit %d, stdout %q, stderr, want %d lines:\n%s", got.code, got.stdout, len(test.want), got.stderr)
+			lines := strings.Split(strings.TrimSuffix(got.Stderr, "\n"), "\n")
+			if got.Code == 0 || got.Stdout != "" || len(lines) != len(test.want) {
+				t.Fatalf("exit %d, stdout %q, stderr, want %d lines:\n%s", got.Code, got.Stdout, len(test.want), got.Stderr)
 			}
 			for i, want := range test.want {
 				if !strings.HasPrefix(lines[i], "nswatch: ") || !strings.Contains(lines[i], want) {
@@ -195,7 +158,7 @@ func TestAStopFlushesTheTrail(t *testing.T) {
 	for limit, fits := range map[string]bool{"5s": true, "6s": false} {
 		file := settings(t, free+"shutdown_grace = \"40s\"\n[portcullis.audit]\nflush_timeout = \""+limit+"\"\n")
 		got := run(t.Context(), d, nil, "config", "check", "--config", file)
-		if (got.code == 0) != fits || (!fits && !strings.Contains(got.stderr, "portcullis.audit.flush_timeout")) {
+		if (got.Code == 0) != fits || (!fits && !strings.Contains(got.Stderr, "portcullis.audit.flush_timeout")) {
 			t.Errorf("%s: %+v", limit, got)
 		}
 	}
@@ -214,8 +177,8 @@ func TestOwnRulesJoinTheOthers(t *testing.T) {
 		got := run(t.Context(), d, nil, args...)
 		want := "nswatch: openshell.drivers.kubernetes.sandbox_uid (" + file + ":3): must be from 1 to 4294967294, but is 0\n" +
 			"nswatch: openshell.drivers.kubernetes.socket_path: is not set\n"
-		if got.code == 0 || got.stdout != "" || got.stderr != want {
-			t.Errorf("%v: exit %d, stdout %q, stderr:\n%s\nwant:\n%s", args, got.code, got.stdout, got.stderr, want)
+		if got.Code == 0 || got.Stdout != "" || got.Stderr != want {
+			t.Errorf("%v: exit %d, stdout %q, stderr:\n%s\nwant:\n%s", args, got.Code, got.Stdout, got.Stderr, want)
 		}
 	}
 }
@@ -229,8 +192,8 @@ func TestTraceEndpointIsPrintedAsItRuns(t *testing.T) {
 		"otlp_endpoint = 'https://of-file' # " + file + ":2\n":                              nil,
 	} {
 		got := run(t.Context(), program(neverWired), env, "config", "check", "--config", file)
-		if got.code != 0 || strings.Count(got.stdout, "\notlp_endpoint = '") != 1 || !strings.Contains(got.stdout, want) {
-			t.Errorf("exit %d, want one endpoint, %s:\n%s%s", got.code, want, got.stdout, got.stderr)
+		if got.Code != 0 || strings.Count(got.Stdout, "\notlp_endpoint = '") != 1 || !strings.Contains(got.Stdout, want) {
+			t.Errorf("exit %d, want one endpoint, %s:\n%s%s", got.Code, want, got.Stdout, got.Stderr)
 		}
 	}
 }
@@ -241,8 +204,8 @@ func TestFailedWiringStartsNothing(t *testing.T) {
 		p.Group.Add("part", func(context.Context) error { panic("started") })
 		return errors.New("read key k.pem: no such file")
 	}), nil, "--config", file)
-	if got.code == 0 || got.stderr != "nswatch: read key k.pem: no such file\n" {
-		t.Fatalf("exit %d, stderr %q", got.code, got.stderr)
+	if got.Code == 0 || got.Stderr != "nswatch: read key k.pem: no such file\n" {
+		t.Fatalf("exit %d, stderr %q", got.Code, got.Stderr)
 	}
 }
 
@@ -255,84 +218,47 @@ func TestTakenAdminAddressEndsTheStart(t *testing.T) {
 	for _, more := range []string{"", "wait_at_start = true\n"} {
 		file := settings(t, fmt.Sprintf("[portcullis.nswatch]\nhttp_address = %q\n%s", taken.Addr(), more))
 		got := run(t.Context(), program(neverWired), nil, "--config", file)
-		if got.code == 0 || !strings.Contains(got.stderr, taken.Addr().String()) || strings.Count(got.stderr, "\n") != 1 {
-			t.Fatalf("%q: exit %d, stderr %q", more, got.code, got.stderr)
+		if got.Code == 0 || !strings.Contains(got.Stderr, taken.Addr().String()) || strings.Count(got.Stderr, "\n") != 1 {
+			t.Fatalf("%q: exit %d, stderr %q", more, got.Code, got.Stderr)
 		}
 	}
 }
 
 func TestRunServesUntilAsked(t *testing.T) {
-	file := settings(t, free)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	started := make(chan struct{})
-	done := make(chan result, 1)
-	stderr := &transcript{}
-	go func() {
-		done <- runInto(ctx, stderr, program(func(_ context.Context, p *command.Parts[*own]) error {
-			p.Group.Add("part", func(ctx context.Context) error { close(started); <-ctx.Done(); return nil })
+	p := commandtest.Of(func() command.Daemon[*own] {
+		return program(func(_ context.Context, p *command.Parts[*own]) error {
+			p.Group.Add("part", func(ctx context.Context) error { <-ctx.Done(); return nil })
 			return p.Checks.AddReadiness("part", func(context.Context) error { return nil })
-		}), nil, "--config", file, "--gateway-name", "front")
-	}()
-	select {
-	case <-started:
-	case got := <-done:
-		t.Fatalf("ended before it was asked to: %+v", got)
-	}
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	address, gateway := starting(t, stderr.String())
-	if gateway != "front" {
+		})
+	}).Start(t, "--config", settings(t, free), "--gateway-name", "front")
+	if gateway := p.Logged("starting", "gateway_name"); gateway != "front" {
 		t.Errorf("the daemon starts for gateway %q", gateway)
 	}
+	p.AwaitReady()
 	for _, path := range []string{"/livez", "/readyz", "/metrics"} {
-		resp, err := client.Get("http://" + address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			t.Errorf("%s answers %s", path, resp.Status)
+		if code, text := p.Get(path); code != http.StatusOK {
+			t.Errorf("%s answers %d: %s", path, code, text)
 		}
 	}
-	cancel()
-	if got := <-done; got.code != 0 {
-		t.Errorf("a requested stop exits with %d:\n%s", got.code, got.stderr)
+	if code := p.Stop(); code != 0 {
+		t.Errorf("a requested stop exits with %d:\n%s", code, p.Stderr.String())
 	}
-}
-
-// starting finds the admin listener's address and the gateway's name in the daemon's first log line.
-func starting(t *testing.T, log string) (address, gateway string) {
-	t.Helper()
-	for line := range strings.Lines(log) {
-		var entry struct {
-			Message, Address string
-			Gateway          string `json:"gateway_name"`
-		}
-		if err := json.Unmarshal([]byte(line), &entry); err != nil {
-			t.Fatalf("log line %q: %v", line, err)
-		}
-		if entry.Message == "starting" {
-			return entry.Address, entry.Gateway
-		}
-	}
-	t.Fatalf("the log does not say that it starts:\n%s", log)
-	return "", ""
 }
 
 func TestVersion(t *testing.T) {
 	got := run(t.Context(), program(neverWired), nil, "version")
-	if got.code != 0 || !strings.HasPrefix(got.stdout, "portcullis nswatch ") {
-		t.Errorf("exit %d, %q", got.code, got.stdout)
+	if got.Code != 0 || !strings.HasPrefix(got.Stdout, "portcullis nswatch ") {
+		t.Errorf("exit %d, %q", got.Code, got.Stdout)
 	}
 }
 
 func TestConfigKeysListsEveryKey(t *testing.T) {
 	got := run(t.Context(), program(neverWired), nil, "config", "keys")
-	if got.code != 0 || got.stderr != "" {
-		t.Fatalf("exit %d, stderr %q", got.code, got.stderr)
+	if got.Code != 0 || got.Stderr != "" {
+		t.Fatalf("exit %d, stderr %q", got.Code, got.Stderr)
 	}
 	for _, k := range driverconf.Keys() {
-		if !strings.Contains(got.stdout, k.Name+" ") {
+		if !strings.Contains(got.Stdout, k.Name+" ") {
 			t.Errorf("the list lacks %s", k.Name)
 		}
 	}

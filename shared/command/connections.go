@@ -2,11 +2,14 @@ package command
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
 	"github.com/portcullis-mesh/portcullis/shared/natsconn"
+	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
@@ -31,6 +34,26 @@ func (p *Parts[S]) ConnectNATSUnchecked(cfg natsconn.Config) (*natsconn.Conn, er
 	return conn, nil
 }
 
+// Checked is what has a readiness check.
+type Checked interface {
+	Ready(ctx context.Context) error
+}
+
+// ListReady is the readiness check of a reader of the allowlist that says all there is to say: nil while the list is Fresh, whatever the
+// connection is. Otherwise it says why not, and what is wrong with the connection too if that is known.
+func ListReady(reader, conn Checked) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := reader.Ready(ctx)
+		if err == nil || errors.Is(err, natsconn.ErrNotConnected) {
+			return err
+		}
+		if trouble := conn.Ready(ctx); trouble != nil {
+			return fmt.Errorf("%w: %w", err, trouble)
+		}
+		return err
+	}
+}
+
 // KubernetesDefaults are kubeclient's, under the daemon's own name in the API server's audit log.
 func KubernetesDefaults(daemon string) kubeclient.Config {
 	cfg := kubeclient.DefaultConfig()
@@ -47,6 +70,13 @@ func (p *Parts[S]) ConnectKubernetes(cfg kubeclient.Config) (*kubeclient.Clients
 	}
 	log.Info().Str(telemetry.KeyEndpoint, clients.Server()).Str("from", clients.From()).Msg("cluster chosen")
 	return clients, p.Checks.AddReadiness(kubeclient.Section, clients.Ready)
+}
+
+// RequireSandboxes adds the readiness check that the cluster has Sandboxes: for a daemon to which nothing else would tell it before its first
+// call.
+func (p *Parts[S]) RequireSandboxes(clients *kubeclient.Clients) error {
+	served := clients.Serves(sandboxapi.Group, "install the CRD of Agent Sandbox")
+	return p.Checks.AddReadiness(sandboxapi.Resource, served.Ready)
 }
 
 // ServeMesh joins the mesh and adds a server there for the callers that policy permits.

@@ -20,7 +20,11 @@
 // add its own parts, and only then runs the group.
 //
 // With wait_at_start the parts that cannot be made are tried again, in between with all of what was begun undone: the process is alive
-// and not ready, and says why. Settings that do not validate, and an http_address that cannot be had, end it in any case.
+// and not ready, and says why. An http_address that cannot be had ends it in any case. Settings that do not validate end it too, unless
+// --waiting-address says where probes are answered until they do.
+//
+// A daemon that uses the cluster, and to which the downward API says which Pod it is in (POD_NAME, POD_NAMESPACE, POD_UID), also tells by
+// Events on its Pod why it is not ready: see podevent. Nothing waits for them.
 //
 // Callers: cmd/<daemon>/main.go of the four daemons, through their internal/app.
 package command

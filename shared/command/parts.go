@@ -54,9 +54,9 @@ func (p *Parts[S]) abandon() (err error) {
 	return err
 }
 
-// logger makes the daemon's log, and has the libraries write to it, which is for the whole process and so done once.
-func (d Daemon[S]) logger(cfg *driverconf.Config, env Environment) (zerolog.Logger, error) {
-	level, err := telemetry.ParseLevel(string(cfg.Portcullis.LogLevel))
+// logger makes the daemon's log, and has the libraries write to it, which is for the whole process and so done while none is at work.
+func (d Daemon[S]) logger(from driverconf.LogLevel, env Environment) (zerolog.Logger, error) {
+	level, err := telemetry.ParseLevel(string(from))
 	if err != nil {
 		return zerolog.Nop(), err
 	}
@@ -86,6 +86,10 @@ func (s *start[S]) prepare(listener net.Listener) (*Parts[S], error) {
 	if p.Checks, err = daemon.NewChecks(daemon.DefaultProbing(), telemetry.Component(p.Log, "checks"), p.Registry); err != nil {
 		return nil, err
 	}
+	if err = s.countEvents(p.Registry); err != nil {
+		return nil, err
+	}
+	p.Checks.OnRound(s.observe)
 	if p.Tracing, err = telemetry.NewTracing(s.tracing, p.name, build, telemetry.Component(p.Log, "tracing")); err != nil {
 		return nil, err
 	}

@@ -6,11 +6,10 @@ import (
 	"net"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/rs/zerolog"
 
+	"github.com/portcullis-mesh/portcullis/shared/command/podevent"
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
-	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 )
 
@@ -20,36 +19,40 @@ const (
 	lastRetry  = 15 * time.Second
 )
 
+// checkStart is the one check of a daemon that waits at its start.
+const checkStart = "start"
+
 // start is the way of one process from its settings to its parts.
 type start[S Settings] struct {
-	daemon  Daemon[S]
-	cfg     *driverconf.Config
-	own     S
-	tracing telemetry.Config
-	env     Environment
-	log     zerolog.Logger
+	settled[S]
+
+	daemon Daemon[S]
+	env    Environment
+	log    zerolog.Logger
 	// address is where the admin listener is, once it was bound: a port that was chosen freely stays.
 	address string
 	// told is why the start waits, as the log has it.
 	told string
+	// events tells on the daemon's own Pod why it is not ready; nil where nobody can be told.
+	events *podevent.Announcer
 }
 
-func (d Daemon[S]) run(ctx context.Context, cfg *driverconf.Config, own S, tracing telemetry.Config, env Environment) error {
+func (d Daemon[S]) run(ctx context.Context, found *settled[S], env Environment) error {
 	ctx, release := daemon.SignalContext(ctx, env.Exit)
 	defer release()
-	log, err := d.logger(cfg, env)
+	log, err := d.logger(found.cfg.Portcullis.LogLevel, env)
 	if err != nil {
 		return err
 	}
-	s := &start[S]{daemon: d, cfg: cfg, own: own, tracing: tracing, env: env, log: log, address: own.Process().HTTPAddress}
-	pause := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(firstRetry), backoff.WithMaxInterval(lastRetry), backoff.WithMaxElapsedTime(0))
-	for {
+	s := &start[S]{settled: *found, daemon: d, env: env, log: log, address: found.own.Process().HTTPAddress}
+	stop := s.tellOnPod(ctx)
+	defer stop()
+	for pause := retries(); ; {
 		why, err := s.try(ctx)
 		if why == nil || ctx.Err() != nil {
 			return err
 		}
-		if !own.Process().WaitAtStart {
+		if !found.own.Process().WaitAtStart {
 			return why
 		}
 		if err := s.wait(ctx, why, pause.NextBackOff()); err != nil || ctx.Err() != nil {
@@ -104,6 +107,7 @@ func (s *start[S]) wait(ctx context.Context, why error, pause time.Duration) err
 		s.told = text
 		s.log.Error().Err(why).Str(telemetry.KeyAddress, s.address).Msg("the start waits: not ready until what is said here is mended")
 	}
+	s.observe(daemon.Report{Results: []daemon.Result{{Name: checkStart, Err: why}}})
 	limited, cancel := context.WithTimeout(ctx, pause)
 	defer cancel()
 	return admin.Run(limited)
@@ -116,11 +120,14 @@ func (s *start[S]) waiting(listener net.Listener, why error) (*daemon.Admin, err
 		return nil, err
 	}
 	quiet := zerolog.Nop()
+	if err := s.countEvents(registry); err != nil {
+		return nil, err
+	}
 	checks, err := daemon.NewChecks(daemon.DefaultProbing(), quiet, registry)
 	if err != nil {
 		return nil, err
 	}
-	if err := checks.AddReadiness("start", func(context.Context) error { return why }); err != nil {
+	if err := checks.AddReadiness(checkStart, func(context.Context) error { return why }); err != nil {
 		return nil, err
 	}
 	return daemon.NewAdmin(s.own.Process(), listener, checks, registry, quiet)

@@ -47,11 +47,11 @@ func TestSubcommandsReadTheSameSettings(t *testing.T) {
 		"openshell 127.0.0.1:9464 true ": {"look"},
 	} {
 		got := run(t.Context(), withLook(), env, args...)
-		if got.code != 0 || got.stderr != "" || !strings.HasPrefix(got.stdout, want) {
+		if got.Code != 0 || got.Stderr != "" || !strings.HasPrefix(got.Stdout, want) {
 			t.Errorf("%v: %+v, want %q", args, got, want)
 		}
 	}
-	if got := run(t.Context(), withLook(), env, "config", "check", "--config", file); got.code == 0 || !strings.Contains(got.stderr, "only the daemon minds") {
+	if got := run(t.Context(), withLook(), env, "config", "check", "--config", file); got.Code == 0 || !strings.Contains(got.Stderr, "only the daemon minds") {
 		t.Errorf("config check forgets the daemon's rule: %+v", got)
 	}
 }
@@ -62,14 +62,14 @@ func TestSubcommandsRefuseBadSettings(t *testing.T) {
 		"unknown key":    {"[portcullis.nswatch]\nhttp = 1\n", "portcullis.nswatch.http"},
 	} {
 		got := run(t.Context(), withLook(), nil, "look", "--config", settings(t, tc.text))
-		if got.code == 0 || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, tc.want) {
+		if got.Code == 0 || got.Stdout != "" || strings.Count(got.Stderr, "\n") != 1 || !strings.Contains(got.Stderr, tc.want) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := run(t.Context(), withLook(), nil, "look", "--config="); got.code == 0 || !strings.Contains(got.stderr, "--config is empty") {
+	if got := run(t.Context(), withLook(), nil, "look", "--config="); got.Code == 0 || !strings.Contains(got.Stderr, "--config is empty") {
 		t.Errorf("empty path: %+v", got)
 	}
-	if got := run(t.Context(), withLook(), nil, "look", "x"); got.code == 0 || strings.Count(got.stderr, "\n") != 1 {
+	if got := run(t.Context(), withLook(), nil, "look", "x"); got.Code == 0 || strings.Count(got.Stderr, "\n") != 1 {
 		t.Errorf("stray argument: %+v", got)
 	}
 }

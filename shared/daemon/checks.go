@@ -48,6 +48,7 @@ type Checks struct {
 	cause     error        // of the drain
 	isReady   bool         // as last told to listeners
 	listeners []func(bool) // called with mu held
+	followers []func(Report)
 }
 
 // NewChecks returns a set without checks, which is not ready. It registers
@@ -147,6 +148,14 @@ func (c *Checks) onReady(f func(ready bool)) {
 	f(c.isReady)
 }
 
+// OnRound calls f after each round of Run with the answer to readiness, one call at a time. A round that the stop
+// cuts short is none. f must not block. It is for wiring, before Run.
+func (c *Checks) OnRound(f func(ready Report)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.followers = append(c.followers, f)
+}
+
 // tell records a change of readiness; the lock is held. It keeps "no" once drained.
 func (c *Checks) tell(ready bool) {
 	ready = ready && c.cause == nil
@@ -164,14 +173,30 @@ func (c *Checks) tell(ready bool) {
 	}
 }
 
+// sayAgain is how long a check that fails for another reason than was logged waits until
+// the log says so: some reasons are never twice the same.
+const sayAgain = 10 * time.Second
+
+// said is what the log has of a check.
+type said struct {
+	passed bool
+	reason string
+	at     time.Time
+}
+
+// news reports whether a failure is to be logged: it is the first, or for another reason.
+func (s said) news(seen bool, reason string, now time.Time) bool {
+	return !seen || s.passed || s.reason != reason && now.Sub(s.at) >= sayAgain
+}
+
 // Run polls all checks until ctx ends, and then waits for the calls in progress. It
 // updates the metrics, tells gRPC health, and logs every check that begins to fail
-// or to pass.
+// or to pass, or fails for another reason.
 func (c *Checks) Run(ctx context.Context) error {
 	ticker := time.NewTicker(c.probing.Interval)
 	defer ticker.Stop()
 	defer c.finish()
-	known := map[string]bool{} // checks seen, and whether they passed
+	known := map[string]said{} // by check
 	for {
 		c.round(ctx, known)
 		select {
@@ -183,7 +208,7 @@ func (c *Checks) Run(ctx context.Context) error {
 }
 
 // round runs all checks once.
-func (c *Checks) round(ctx context.Context, known map[string]bool) {
+func (c *Checks) round(ctx context.Context, known map[string]said) {
 	live, ready := c.Live(ctx), c.Ready(ctx)
 	if ctx.Err() != nil {
 		return // the answers say only that we stop
@@ -194,18 +219,23 @@ func (c *Checks) round(ctx context.Context, known map[string]bool) {
 			value = 1
 		}
 		c.up.WithLabelValues(result.Name).Set(value)
-		passed, seen := known[result.Name]
-		known[result.Name] = result.Err == nil
-		switch {
-		case result.Err != nil && (passed || !seen):
+		last, seen := known[result.Name]
+		switch now := time.Now(); {
+		case result.Err != nil && last.news(seen, result.Err.Error(), now):
+			known[result.Name] = said{reason: result.Err.Error(), at: now}
 			c.log.Warn().Str(telemetry.KeyCheck, result.Name).Err(result.Err).Msg("check fails")
-		case result.Err == nil && !passed:
+		case result.Err == nil && !last.passed:
+			known[result.Name] = said{passed: true}
 			c.log.Info().Str(telemetry.KeyCheck, result.Name).Msg("check passes")
 		}
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.tell(ready.OK())
+	followers := c.followers
+	c.mu.Unlock()
+	for _, f := range followers {
+		f(ready)
+	}
 }
 
 // finish leaves "no" behind, since nobody looks any more.

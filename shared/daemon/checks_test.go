@@ -320,6 +320,8 @@ func TestRunFollowsTheChecks(t *testing.T) {
 		return nil
 	}))
 	must(t, checks.AddLiveness("loop", passing))
+	var rounds sync.Map // what the follower was told, by readiness
+	checks.OnRound(func(ready Report) { rounds.Store(ready.OK(), ready) })
 	shows := func(loop, nats, ready int) bool {
 		want := fmt.Sprintf(`
 # HELP portcullis_check_up 1 when the check passed in the last round, else 0.
@@ -337,8 +339,13 @@ portcullis_ready %d
 	}
 	cancel, result := start(checks.Run)
 	eventually(t, "one check up", func() bool { return shows(1, 0, 0) })
+	eventually(t, "the follower knows why", func() bool {
+		told, ok := rounds.Load(false)
+		return ok && len(told.(Report).Results) == 1 && told.(Report).Results[0].Reason() == "nats: never connected"
+	})
 	broken.Store(false)
 	eventually(t, "all up", func() bool { return shows(1, 1, 1) })
+	eventually(t, "the follower knows that", func() bool { _, ok := rounds.Load(true); return ok })
 	broken.Store(true)
 	eventually(t, "down again", func() bool { return shows(1, 0, 0) })
 	broken.Store(false)
@@ -361,6 +368,26 @@ portcullis_ready %d
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil || len(problems) != 0 {
 		t.Errorf("lint: %v, %v", problems, err)
+	}
+}
+
+// TestReasonIsTheLineOfReadyz: on one line, printable and bounded, whatever the error says.
+func TestReasonIsTheLineOfReadyz(t *testing.T) {
+	if got := (Result{Name: "nats"}).Reason(); got != "" {
+		t.Errorf("a check that passes has the reason %q", got)
+	}
+	for text, want := range map[string]string{
+		"no answer":                      "nats: no answer",
+		"a\nb\x1b[2J":                    "nats: a; b?[2J",
+		strings.Repeat("x", 2*maxReason): "nats: " + strings.Repeat("x", maxReason) + "...",
+	} {
+		r := Result{Name: "nats", Err: errors.New(text)}
+		if got := r.Reason(); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+		if page := render("readyz", Report{Results: []Result{r}, asked: true}, false); !strings.HasPrefix(page, "[-] "+want+"\n") {
+			t.Errorf("readyz says %q", page)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ type Config struct {
 	// daemon whose files are missing or wrong, or whose other addresses are taken,
 	// stays, not ready and with the reason in /readyz and the log, and tries until
 	// its parts can be made. Without it the process ends, which is what a person at a
-	// terminal wants. Settings that do not validate end it in either case.
+	// terminal wants. For settings that do not validate there is --waiting-address.
 	WaitAtStart bool `toml:"wait_at_start"`
 }
 

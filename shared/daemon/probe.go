@@ -55,7 +55,7 @@ func render(kind string, report Report, verbose bool) string {
 	for _, result := range report.Results {
 		switch {
 		case result.Err != nil:
-			fmt.Fprintf(&out, "[-] %s: %s\n", result.Name, oneLine(result.Err.Error()))
+			fmt.Fprintf(&out, "[-] %s\n", result.Reason())
 		case verbose:
 			fmt.Fprintf(&out, "[+] %s: ok\n", result.Name)
 		}

@@ -15,6 +15,15 @@ type Result struct {
 	Err error
 }
 
+// Reason is the check's name and why it failed, as the line of /readyz has it; empty when it passed. It is one line of
+// printable text, at most 600 bytes.
+func (r Result) Reason() string {
+	if r.Err == nil {
+		return ""
+	}
+	return r.Name + ": " + oneLine(r.Err.Error())
+}
+
 // Report is the answer to a question for liveness or readiness. The zero Report is
 // a no.
 type Report struct {

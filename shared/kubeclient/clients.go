@@ -82,6 +82,12 @@ func (c *Clients) Server() string { return c.server.String() }
 // From says in words where the configuration came from, for logs.
 func (c *Clients) From() string { return c.from }
 
+// CloseIdle closes the connections that no request uses: at the end of what made clients for a few requests only.
+func (c *Clients) CloseIdle() {
+	c.Calls.http.CloseIdleConnections()
+	c.Watches.http.CloseIdleConnections()
+}
+
 // builder makes a Client of the parts that both have in common.
 type builder struct {
 	cfg     Config

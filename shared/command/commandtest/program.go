@@ -43,17 +43,29 @@ type Result struct {
 
 // Program is that of a daemon.
 type Program struct {
-	main func(ctx context.Context, env command.Environment) int
+	main      func(ctx context.Context, env command.Environment) int
+	variables map[string]string
 }
 
 // Of is the program of the daemon that describe gives, once for each run.
 func Of[S command.Settings](describe func() command.Daemon[S]) Program {
-	return Program{func(ctx context.Context, env command.Environment) int { return command.Main(ctx, describe(), env) }}
+	return Program{main: func(ctx context.Context, env command.Environment) int { return command.Main(ctx, describe(), env) }}
+}
+
+// With is the program with these environment variables alone.
+func (p Program) With(variables map[string]string) Program {
+	p.variables = variables
+	return p
+}
+
+func (p Program) lookup(name string) (string, bool) {
+	value, ok := p.variables[name]
+	return value, ok
 }
 
 func (p Program) run(ctx context.Context, stdout, stderr *Transcript, args []string) int {
 	return p.main(ctx, command.Environment{
-		Args: args, LookupEnv: func(string) (string, bool) { return "", false }, Stdout: stdout, Stderr: stderr, Exit: func(int) {},
+		Args: args, LookupEnv: p.lookup, Stdout: stdout, Stderr: stderr, Exit: func(int) {},
 	})
 }
 

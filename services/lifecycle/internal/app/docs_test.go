@@ -230,8 +230,11 @@ func rightsTable(t *testing.T) handbook.Table {
 			for _, rule := range role.Rules {
 				for _, resource := range rule.Resources {
 					name := "`" + resource + "`"
-					if len(rule.ResourceNames) > 0 {
+					switch {
+					case len(rule.ResourceNames) > 0:
 						name += " by name"
+					case role.Kind == "Role":
+						name += " on its own Pod"
 					}
 					if file == "managed/managed.yaml" {
 						name += ", managed mode"

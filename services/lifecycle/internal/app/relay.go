@@ -2,9 +2,13 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/relay"
 	"github.com/portcullis-mesh/portcullis/shared/command"
@@ -79,6 +83,11 @@ func wireRelay(ctx context.Context, p *command.Parts[*RelaySettings]) error {
 	if err != nil {
 		return err
 	}
+	if p.Settings.Own.WaitAtStart {
+		if err := reached(ctx, conn, target.Address); err != nil {
+			return err
+		}
+	}
 	passing, err := relay.New(conn, target.Address, p.Tracing.Provider())
 	if err != nil {
 		return err
@@ -87,6 +96,24 @@ func wireRelay(ctx context.Context, p *command.Parts[*RelaySettings]) error {
 	server := grpc.NewServer(append(append(daemon.RelayOptions(log, p.Checks, relay.Unary), socketOptions()...), passing.ServerOptions()...)...)
 	daemon.RegisterHealth(server, p.Checks)
 	return serveSocket(ctx, p, server)
+}
+
+// answerPatience bounds one try to reach a lifecycle at the start.
+const answerPatience = 5 * time.Second
+
+// reached is nil once a lifecycle has answered, ready or not. A gateway shakes hands once, when it starts (contract 2.3), and ends if nobody
+// answers: a relay that waits at its start lets none find the socket before.
+func reached(ctx context.Context, conn *grpc.ClientConn, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	defer cancel()
+	_, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		return fmt.Errorf("reach lifecycle at %s before a gateway is served: %s (is it running, and do both ends have certificates of one mesh?)",
+			address, status.Convert(err).Message())
+	default: // whatever it is, it is an answer
+		return nil
+	}
 }
 
 // unreadyPatience is how long a lifecycle may be not ready before its relays look for another. A view that is behind for a moment is

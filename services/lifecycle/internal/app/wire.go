@@ -97,7 +97,7 @@ func followList(p *command.Parts[*Settings]) (workspaces.List, error) {
 		return nil, err
 	}
 	p.Group.Add(allowlist.Section, reader.Run)
-	return reader, p.Checks.AddReadiness(allowlist.Section, reader.Ready)
+	return reader, p.Checks.AddReadiness(allowlist.Section, command.ListReady(reader, conn))
 }
 
 func joinMesh(p *command.Parts[*Settings]) (*meshrpc.Mesh, error) {

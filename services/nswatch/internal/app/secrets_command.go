@@ -17,15 +17,20 @@ import (
 
 // secretsCommand makes what the mesh starts with, for a cluster in which nobody else does.
 func secretsCommand(load command.Load[*Settings], env command.Environment) *cobra.Command {
-	var namespace, certificates string
+	var (
+		namespace, certificates string
+		renew, gatewayReader    bool
+	)
 	cmd := &cobra.Command{
 		Use:   "secrets --config FILE",
 		Short: "Make the Secrets that the mesh starts with, in the cluster",
 		Long: `Make the certificates of the mesh and of NATS, the identities in NATS and the keys of the allowlist and of the audit trail, as Secrets and
 ConfigMaps of the mesh's namespace. What is there is kept, so it may be repeated: certificates are made anew in the last third of their life.
 
-It needs the right to create Secrets and ConfigMaps in that namespace, and to get and update those that it makes. Of the settings it
-needs gateway_id and workspace_mode: without operator mode there is nothing of NATS and of the allowlist.`,
+It needs the right to create Secrets and ConfigMaps in that namespace, to get those that it makes, and to update those that follow from
+others. With --renew it makes nothing, looks at certificates alone and makes those anew that end: that needs to get the authorities, and
+to get and update the certificates. Of the settings it needs gateway_id and workspace_mode: without operator mode there is nothing of
+NATS and of the allowlist.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			own := defaults()
@@ -35,7 +40,7 @@ needs gateway_id and workspace_mode: without operator mode there is nothing of N
 				return err
 			}
 			options := provision.Options{
-				Namespace: namespace, GatewayID: cfg.Kubernetes.GatewayID, Now: time.Now,
+				Namespace: namespace, GatewayID: cfg.Kubernetes.GatewayID, Now: time.Now, Renew: renew, GatewayReader: gatewayReader,
 				Allowlist: cfg.Kubernetes.WorkspaceMode == driverconf.ModeOperator,
 			}
 			switch certificates {
@@ -62,5 +67,7 @@ needs gateway_id and workspace_mode: without operator mode there is nothing of N
 	}
 	cmd.Flags().StringVar(&namespace, "namespace", "", "namespace of the mesh; empty is the Pod's own")
 	cmd.Flags().StringVar(&certificates, "certificates", "make", "make, or expect: somebody else, such as cert-manager, makes them")
+	cmd.Flags().BoolVar(&gatewayReader, "gateway-reader", false, "make the identity of a gateway that reads the allowlist itself, too")
+	cmd.Flags().BoolVar(&renew, "renew", false, "make nothing, and only renew the certificates that end")
 	return cmd
 }

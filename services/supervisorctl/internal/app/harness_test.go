@@ -24,6 +24,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc/meshtest"
+	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 )
 
 // library is what gRPC and the cluster's client log. Their loggers are the whole process's, so they are set once.
@@ -75,7 +76,7 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	parts := strings.Split(rest, "/")
 	switch {
-	case r.URL.Path == "/readyz" || r.URL.Path == "/livez" || r.URL.Path == "/version":
+	case r.URL.Path == "/readyz" || r.URL.Path == "/livez" || r.URL.Path == "/version" || r.URL.Path == "/apis/"+sandboxapi.Group:
 		_, _ = io.WriteString(w, "{}")
 	case strings.Contains(r.URL.Path, "/leases"):
 		answer(w, http.StatusForbidden, metav1.StatusReasonForbidden, nil)

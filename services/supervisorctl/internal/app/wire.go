@@ -33,6 +33,9 @@ func wire(ctx context.Context, p *command.Parts[*Settings]) error {
 	if err != nil {
 		return err
 	}
+	if err := p.RequireSandboxes(clients); err != nil {
+		return err
+	}
 	own := &p.Settings.Own
 	objects, err := cluster.New(clients.Calls, own.RequestTimeout.Std())
 	if err != nil {

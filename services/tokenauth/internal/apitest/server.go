@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
+	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 )
 
 // Resources that the server knows, as faults name them.
@@ -185,7 +186,7 @@ func (s *Server) encoded(q object, r *http.Request, body []byte) (int, []byte) {
 // answer is what a real server says; the lock is held.
 func (s *Server) answer(q object, r *http.Request, body []byte) (int, any) {
 	switch {
-	case r.URL.Path == "/readyz":
+	case r.URL.Path == "/readyz" || r.URL.Path == "/apis/"+sandboxapi.Group:
 		return http.StatusOK, map[string]string{}
 	case q.resource == TokenReviews && r.Method == http.MethodPost:
 		decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)

@@ -191,7 +191,7 @@ func withList(ctx context.Context, cfg *driverconf.Config, own *Settings, work f
 		ended := make(chan error, 1)
 		go func() { ended <- reader.Run(running) }()
 		awaitFresh(ctx, reader)
-		err = work(ctx, reader, listReady(reader, conn))
+		err = work(ctx, reader, command.ListReady(reader, conn))
 		cancel()
 		return errors.Join(err, <-ended)
 	})

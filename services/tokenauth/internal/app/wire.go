@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,6 +51,9 @@ func wire(ctx context.Context, p *command.Parts[*Settings]) error {
 	if err != nil {
 		return err
 	}
+	if err := p.RequireSandboxes(clients); err != nil {
+		return err
+	}
 	inquirer, err := newInquirer(p.Config, p.Settings, clients, list, p.Registry)
 	if err != nil {
 		return err
@@ -92,27 +94,7 @@ func followList(p *command.Parts[*Settings], conn *natsconn.Conn) (inquiry.List,
 		return nil, err
 	}
 	p.Group.Add(allowlist.Section, reader.Run)
-	return reader, p.Checks.AddReadiness(allowlist.Section, listReady(reader, conn))
-}
-
-// checked is what has a readiness check.
-type checked interface {
-	Ready(ctx context.Context) error
-}
-
-// listReady is nil while the list is Fresh, whatever the connection is. Otherwise it says why not, and what is wrong with
-// the connection too if that is known.
-func listReady(reader, conn checked) func(context.Context) error {
-	return func(ctx context.Context) error {
-		err := reader.Ready(ctx)
-		if err == nil || errors.Is(err, natsconn.ErrNotConnected) {
-			return err
-		}
-		if trouble := conn.Ready(ctx); trouble != nil {
-			return fmt.Errorf("%w: %w", err, trouble)
-		}
-		return err
-	}
+	return reader, p.Checks.AddReadiness(allowlist.Section, command.ListReady(reader, conn))
 }
 
 func openTrail(p *command.Parts[*Settings], conn *natsconn.Conn) (*audit.Trail, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/authenticate"
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/inquiry"
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/service"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
@@ -88,7 +89,7 @@ func TestTheEndOfTheCallEndsTheDecision(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	get(t, running.Done())
-	eventually(t, "the call is recorded", func() bool { return len(f.events.all()) == 1 })
+	commandtest.Eventually(t, "the call is recorded", func() bool { return len(f.events.all()) == 1 })
 	if d := f.events.all()[0].Decision; d.Reason != verdict.CallEnded || d.Outcome() != verdict.Unknown {
 		t.Errorf("%s", d.Explain())
 	}

@@ -1,7 +1,6 @@
 package service_test
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"sync"
@@ -18,32 +17,13 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/inquiry"
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/service"
 	"github.com/portcullis-mesh/portcullis/shared/audit"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc/meshtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const patience = 60 * time.Second
-
-// transcript is everything that was written, by any goroutine.
-type transcript struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (w *transcript) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.Write(p)
-}
-
-func (w *transcript) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String()
-}
 
 // events are what was recorded.
 type events struct {
@@ -76,7 +56,7 @@ type fixture struct {
 	ca      *meshtest.CA
 	address string
 	events  events
-	log     transcript
+	log     commandtest.Transcript
 	reg     *prometheus.Registry
 	stop    func()
 }
@@ -181,18 +161,9 @@ func get[T any](t *testing.T, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(patience):
+	case <-time.After(commandtest.Patience):
 		t.Fatal("nothing came")
 		panic("unreachable")
-	}
-}
-
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
 	}
 }
 

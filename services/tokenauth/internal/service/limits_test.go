@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/service"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
@@ -33,7 +34,7 @@ func TestOneBearerCannotTakeAllRoom(t *testing.T) {
 	get(t, h.begun)
 	for i := range 2 {
 		waiting = append(waiting, call(t.Context(), c, "greedy"))
-		eventually(t, "the call is in", func() bool { return f.gauge("portcullis_tokenauth_calls_in_progress") == float64(i+2) })
+		commandtest.Eventually(t, "the call is in", func() bool { return f.gauge("portcullis_tokenauth_calls_in_progress") == float64(i+2) })
 	}
 	for range 10 {
 		refusesAsTooMany(t, get(t, call(t.Context(), c, "greedy")), "max_concurrent_per_bearer")

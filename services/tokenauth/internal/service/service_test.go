@@ -20,6 +20,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/inquiry"
 	"github.com/portcullis-mesh/portcullis/services/tokenauth/internal/service"
 	"github.com/portcullis-mesh/portcullis/shared/audit"
+	"github.com/portcullis-mesh/portcullis/shared/command/commandtest"
 	"github.com/portcullis-mesh/portcullis/shared/driverconf"
 	"github.com/portcullis-mesh/portcullis/shared/runtimeid"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
@@ -116,12 +117,12 @@ func TestCallsForOneTokenShare(t *testing.T) {
 	get(t, h.begun)
 	second, leaveToo := context.WithCancel(t.Context())
 	gone2 := call(second, c, "box")
-	eventually(t, "the second call is in", func() bool { return f.gauge("portcullis_tokenauth_calls_in_progress") == 2 })
+	commandtest.Eventually(t, "the second call is in", func() bool { return f.gauge("portcullis_tokenauth_calls_in_progress") == 2 })
 	var stay []<-chan answer
 	for range 20 {
 		stay = append(stay, call(t.Context(), c, "box"))
 	}
-	eventually(t, "all calls are in", func() bool { return f.gauge("portcullis_tokenauth_calls_in_progress") == 22 })
+	commandtest.Eventually(t, "all calls are in", func() bool { return f.gauge("portcullis_tokenauth_calls_in_progress") == 22 })
 	leave()
 	leaveToo()
 	for _, g := range []<-chan answer{gone, gone2} {
@@ -139,7 +140,7 @@ func TestCallsForOneTokenShare(t *testing.T) {
 	if n := len(h.begun); n > 1 { // one, if a call was slow to join
 		t.Errorf("%d more decisions were made", n)
 	}
-	eventually(t, "every call is recorded", func() bool { return len(f.events.all()) == 22 })
+	commandtest.Eventually(t, "every call is recorded", func() bool { return len(f.events.all()) == 22 })
 }
 
 // TestOnlyTheSameBearerShares: another credential, and another gateway, is another question, however the two texts join.
@@ -271,7 +272,7 @@ func TestOneRuleForRequestIDs(t *testing.T) {
 			t.Fatal("granted")
 		}
 		want := fmt.Sprintf(`"request_id":%q`, audit.RequestID(id))
-		eventually(t, want+" is logged", func() bool { return strings.Count(f.log.String(), "bearer refused") == i+1 })
+		commandtest.Eventually(t, want+" is logged", func() bool { return strings.Count(f.log.String(), "bearer refused") == i+1 })
 		if !strings.Contains(f.log.String(), want) {
 			t.Errorf("%q: %s is not in %s", id, want, f.log.String())
 		}
