@@ -158,6 +158,10 @@ func TestBadFilesGiveOneLine(t *testing.T) {
 			text:   "[openshell.drivers.kubernetes]\nworkspace_mode = \"operator\"\noperator_namespace_label = \"a=b\"\n" + publicKeys + tokenauthWith(good.Cert, good.Key, good.CA, kubeconfig),
 			want:   []string{"portcullis.nats.urls"},
 		},
+		"selector does not parse": {
+			daemon: "nswatch", text: strings.Replace(nswatchWith(t, "urls = [\"nats://127.0.0.1:4222\"]\n", kubeconfig), `"a=b"`, `"a in (b"`, 1),
+			want: []string{"operator_namespace_label"},
+		},
 		"no socket":                      {daemon: "lifecycle", text: lifecycleWithout(kubeconfig), want: []string{"socket_path"}},
 		"socket path is long":            {daemon: "lifecycle", text: lifecycleWithout(kubeconfig), args: []string{"--bind-socket", "/tmp/" + strings.Repeat("d/", 60) + "s"}, want: []string{"107"}},
 		"proxy's bundle is absent":       {daemon: "supervisorctl", text: proxyCA("/nonexistent/proxy.pem"), want: []string{"proxy_ca_bundle", "/nonexistent/proxy.pem"}},

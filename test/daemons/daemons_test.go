@@ -27,11 +27,12 @@ import (
 	"github.com/portcullis-mesh/portcullis/test/program"
 )
 
-// account is a ServiceAccount without any rights of its own: no daemon but nswatch needs one to be
-// ready today.
+// account is a ServiceAccount without any rights of its own: no daemon but nswatch and lifecycle needs one to be
+// ready.
 func account(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	c := cluster.Start(t, cluster.ControlPlane)
+	withSandboxes(t, c)
 	return c.ServiceAccountKubeconfig(t, c.Namespace(t), "default")
 }
 

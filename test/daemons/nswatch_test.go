@@ -20,6 +20,13 @@ import (
 // keyPair is a signing key and its public key, in files.
 func keyPair(t *testing.T) (private, public string) {
 	t.Helper()
+	key, line := keyPairText(t)
+	return write(t, "signing.key", string(key)), write(t, "public.keys", string(line))
+}
+
+// keyPairText are the contents of such files.
+func keyPairText(t *testing.T) (private, public []byte) {
+	t.Helper()
 	signer, err := allowlist.GenerateSigner(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +35,7 @@ func keyPair(t *testing.T) (private, public string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return write(t, "signing.key", string(content.Expose())), write(t, "public.keys", signer.Public().FileLine())
+	return content.Expose(), []byte(signer.Public().FileLine() + "\n")
 }
 
 // nswatchWith is valid for nswatch but for what the caller puts in.

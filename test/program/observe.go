@@ -31,13 +31,21 @@ func (p *Process) Entries(message string) (entries []map[string]any) {
 }
 
 // Logged waits for a log line with the message and returns the value of one of its keys.
-func (p *Process) Logged(message, key string) string {
+func (p *Process) Logged(message, key string) string { p.t.Helper(); return p.logged(key, message) }
+
+// Waiting is the message of a daemon that waits at its start.
+const Waiting = "the start waits: not ready until what is said here is mended"
+
+// logged waits for a log line with one of the messages, the first of which counts most.
+func (p *Process) logged(key string, messages ...string) string {
 	p.t.Helper()
 	var value string
-	cluster.Eventually(p.t, fmt.Sprintf("%s logs %q", p.name, message), func(context.Context) error {
-		if entries := p.Entries(message); len(entries) > 0 {
-			value, _ = entries[0][key].(string)
-			return nil
+	cluster.Eventually(p.t, fmt.Sprintf("%s logs %q", p.name, messages), func(context.Context) error {
+		for _, message := range messages {
+			if entries := p.Entries(message); len(entries) > 0 {
+				value, _ = entries[0][key].(string)
+				return nil
+			}
 		}
 		select {
 		case <-p.done:
@@ -60,9 +68,9 @@ func (p *Process) AwaitLog(text string) {
 	})
 }
 
-// get asks the admin listener, once the daemon has said where that is.
+// get asks the admin listener, once the daemon has said where that is; it stays there.
 func (p *Process) get(ctx context.Context, path string) (status int, body string, err error) {
-	url := "http://" + p.Logged("starting", "address") + path
+	url := "http://" + p.logged("address", "starting", Waiting) + path
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, "", err

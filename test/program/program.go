@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -90,16 +91,32 @@ func (w *transcript) String() string {
 	return w.buf.String()
 }
 
-// Start runs the daemon with the settings; it is killed when the test ends, and its log is shown if the test failed.
-func Start(t testing.TB, daemon, settings string) *Process {
+// Start runs the daemon with the settings, and with these variables, KEY=value, beside those that all have; it is killed when the test
+// ends, and its log is shown if the test failed.
+func Start(t testing.TB, daemon, settings string, variables ...string) *Process {
 	t.Helper()
 	cmd := command(t.Context(), t, daemon, "--config", Settings(t, settings)) // it lives as long as the test, which may wait for its turn
+	cmd.Env = append(cmd.Env, variables...)
 	p := &Process{t: t, name: daemon, cmd: cmd, stderr: &transcript{}, done: make(chan struct{})}
 	cmd.Stderr = p.stderr
-	if err := cmd.Start(); err != nil {
+	// A test binary that is ended for its time limit cleans nothing up: what it has started must not outlive it, and hold what it has
+	// inherited.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error, 1)
+	go func() {
+		// The kernel means the thread that started it when it says parent.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = cmd.Wait(); close(p.done) }()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-p.done
