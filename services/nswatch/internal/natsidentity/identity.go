@@ -2,6 +2,7 @@ package natsidentity
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
@@ -52,6 +53,17 @@ func Config(gatewayID string, publics map[string]string) (string, error) {
 		fmt.Fprintf(&b, "%s: %q\n", v.name, v.value)
 	}
 	return b.String(), nil
+}
+
+// Public is the public key that a text of [Config] gives an identity, empty if it gives none.
+func Public(config, name string) string {
+	for line := range strings.Lines(config) {
+		if value, found := strings.CutPrefix(line, variable(name)+": "); found {
+			public, _ := strconv.Unquote(strings.TrimSpace(value))
+			return public
+		}
+	}
+	return ""
 }
 
 // Kustomization makes the ConfigMap and the Secrets of what is in a [Directory]. Their names have no hash: the ConfigMap is

@@ -3,6 +3,7 @@ package natsidentity_test
 import (
 	"encoding/pem"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -178,6 +179,29 @@ func TestNobodyIsLeftOut(t *testing.T) {
 		delete(publics, name)
 		if text, err := natsidentity.Config("openshell", publics); err == nil || !strings.Contains(err.Error(), name) || text != "" {
 			t.Errorf("%s: got %q, %v", name, text, err)
+		}
+	}
+}
+
+// TestPublic: what Config writes, Public reads, and nothing else.
+func TestPublic(t *testing.T) {
+	t.Parallel()
+	publics := map[string]string{}
+	for i, name := range natsidentity.Names() {
+		publics[name] = fmt.Sprintf("U%d", i)
+	}
+	text, err := natsidentity.Config("openshell", publics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range publics {
+		if got := natsidentity.Public(text, name); got != want {
+			t.Errorf("the key of %s is %q, not %q", name, got, want)
+		}
+	}
+	for _, none := range []string{"", "GATEWAY_NKEY: U1\n", "GATEWAY_NKEY\n", "# GATEWAY_NKEY: \"U1\"\n"} {
+		if got := natsidentity.Public(none, "gateway"); got != "" {
+			t.Errorf("%q gives the key %q", none, got)
 		}
 	}
 }

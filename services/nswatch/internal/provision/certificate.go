@@ -17,6 +17,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/portcullis-mesh/portcullis/shared/pemfile"
 )
 
 const (
@@ -28,6 +30,8 @@ const (
 	clockSlack = 5 * time.Minute
 	// keyCA is where a certificate's Secret has its authority, as cert-manager has it.
 	keyCA = "ca.crt"
+	// keyTrust is where an authority's Secret has, while one is replaced by another, the certificates of those that are to be trusted too.
+	keyTrust = "trust.crt"
 )
 
 // names are what a certificate is for.
@@ -40,7 +44,8 @@ type names struct {
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
-	pem         []byte
+	// trusted is what everybody gets as ca.crt: its own certificate, and those of keyTrust.
+	trusted []byte
 }
 
 // newPair makes a key and the certificate of it, which parent signs; without a parent it signs itself.
@@ -87,9 +92,17 @@ func readAuthority(content map[string][]byte, now time.Time) (*authority, error)
 	case !ok || !pair.Leaf.IsCA:
 		return nil, errors.New("it is no authority that this command made")
 	case now.Add(certificateLife).After(pair.Leaf.NotAfter):
-		return nil, fmt.Errorf("it ends at %s, sooner than what it would sign; to replace it, delete it: then all certificates are made anew", pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("it ends at %s, sooner than what it would sign; docs/certificates.md has how to replace it", pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	return &authority{certificate: pair.Leaf, key: key, pem: content[corev1.TLSCertKey]}, nil
+	trusted := content[corev1.TLSCertKey]
+	if more := content[keyTrust]; len(more) > 0 {
+		others, err := pemfile.Certificates(more)
+		if err != nil || slices.ContainsFunc(others, func(c *x509.Certificate) bool { return !c.IsCA }) {
+			return nil, fmt.Errorf("its %s are no certificates of authorities", keyTrust)
+		}
+		trusted = slices.Concat(bytes.TrimRight(trusted, "\n"), []byte("\n"), more)
+	}
+	return &authority{certificate: pair.Leaf, key: key, trusted: trusted}, nil
 }
 
 // issue makes a certificate that is good for both ends of a connection.
@@ -106,13 +119,13 @@ func (a *authority) issue(n names, now time.Time) (map[string][]byte, error) {
 		form.URIs = []*url.URL{uri}
 	}
 	certificate, key, err := newPair(form, a)
-	return map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key, keyCA: a.pem}, err
+	return map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key, keyCA: a.trusted}, err
 }
 
 // good reports whether what is there serves: for these names, of this authority, and for a while yet.
 func (a *authority) good(content map[string][]byte, n names, now time.Time) bool {
 	pair, err := tls.X509KeyPair(content[corev1.TLSCertKey], content[corev1.TLSPrivateKeyKey])
-	if err != nil || !bytes.Equal(content[keyCA], a.pem) || pair.Leaf.CheckSignatureFrom(a.certificate) != nil {
+	if err != nil || !bytes.Equal(content[keyCA], a.trusted) || pair.Leaf.CheckSignatureFrom(a.certificate) != nil {
 		return false
 	}
 	var uris []string

@@ -24,7 +24,9 @@ const (
 	keyPrivate  = "private.key"
 	keyPublic   = "public.keys"
 	auditName   = "portcullis-tokenauth-audit"
-	keyHash     = "hash.key"
+	// gatewayIdentity is the one that is made for those alone who ask for it: no Pod of the mesh uses it.
+	gatewayIdentity = "gateway"
+	keyHash         = "hash.key"
 	// hashBytes is what shared/audit asks for at least.
 	hashBytes = 32
 )
@@ -33,6 +35,9 @@ const (
 func (m *maker) identities(ctx context.Context, servers []byte) error {
 	publics := map[string]string{}
 	for _, name := range natsidentity.Names() {
+		if name == gatewayIdentity && !m.GatewayReader {
+			continue
+		}
 		content, err := m.secret(ctx, natsidentity.Secret(name), corev1.SecretTypeOpaque, func(have map[string][]byte) (map[string][]byte, error) {
 			if have != nil {
 				return map[string][]byte{keyCA: servers, keySeed: have[keySeed]}, nil
@@ -46,11 +51,32 @@ func (m *maker) identities(ctx context.Context, servers []byte) error {
 			return fmt.Errorf("seed in Secret %s: %w", natsidentity.Secret(name), err)
 		}
 	}
-	text, err := natsidentity.Config(m.GatewayID, publics)
+	return m.config(ctx, natsidentity.ConfigMap, natsidentity.File, func(have string) (string, error) {
+		if !m.GatewayReader {
+			publics[gatewayIdentity] = natsidentity.Public(have, gatewayIdentity)
+		}
+		if !nkeys.IsValidPublicUserKey(publics[gatewayIdentity]) {
+			var err error
+			if publics[gatewayIdentity], err = nobody(); err != nil {
+				return "", err
+			}
+		}
+		return natsidentity.Config(m.GatewayID, publics)
+	})
+}
+
+// nobody is a public key whose seed is forgotten.
+func nobody() (string, error) {
+	pair, err := nkeys.CreateUser()
 	if err != nil {
-		return err
+		return "", fmt.Errorf("make a key: %w", err)
 	}
-	return m.config(ctx, natsidentity.ConfigMap, natsidentity.File, func(string) (string, error) { return text, nil })
+	defer pair.Wipe()
+	public, err := pair.PublicKey()
+	if err != nil {
+		return "", fmt.Errorf("make a key: %w", err)
+	}
+	return public, nil
 }
 
 func newSeed(servers []byte) (map[string][]byte, error) {

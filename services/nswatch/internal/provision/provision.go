@@ -45,6 +45,12 @@ type Options struct {
 	Allowlist bool
 	// Certificates says who makes them.
 	Certificates Certificates
+	// GatewayReader asks for the identity of a gateway that reads the allowlist itself. Without it the servers know a key of the
+	// name that is in nobody's hands, or the one that they have known.
+	GatewayReader bool
+	// Renew is for a run that comes again and again: it looks at certificates alone, makes those anew that end, and makes nothing that is
+	// not there. So it needs no right to create, and none to read a seed or a key that signs the allowlist.
+	Renew bool
 	// Now is the time. Report is told of each object, as "made", "kept" or "renewed".
 	Now    func() time.Time
 	Report func(what, object string)
@@ -72,16 +78,27 @@ func Run(ctx context.Context, options Options, secrets Secrets, configs ConfigMa
 	if options.Namespace == "" || options.GatewayID == "" || options.Certificates != Make && options.Certificates != Expect {
 		return errors.New("provision: namespace, gateway id and who makes the certificates must be given")
 	}
+	if options.Renew && options.Certificates != Make {
+		return errors.New("provision: somebody else makes the certificates, and nothing else is ever renewed")
+	}
 	m := &maker{Options: options, secrets: secrets, configs: configs}
 	if m.Certificates == Make {
 		if err := m.mesh(ctx); err != nil {
 			return err
 		}
 	}
-	if err := m.audit(ctx); err != nil || !m.Allowlist {
-		return err
+	if !m.Renew {
+		if err := m.audit(ctx); err != nil {
+			return err
+		}
+	}
+	if !m.Allowlist {
+		return nil
 	}
 	servers, err := m.nats(ctx)
+	if m.Renew {
+		return err
+	}
 	if err == nil {
 		err = m.identities(ctx, servers)
 	}
@@ -118,7 +135,7 @@ func (m *maker) nats(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return authority.pem, m.certificate(ctx, authority, natsServers, names{dns: natsNames(m.Namespace)})
+	return authority.trusted, m.certificate(ctx, authority, natsServers, names{dns: natsNames(m.Namespace)})
 }
 
 // natsNames are what the servers are called: all of them by the Service, each by its place, and by itself.
@@ -175,6 +192,9 @@ func ours(object metav1.Object) bool { return object.GetLabels()[labelMaker] == 
 func (m *maker) secret(ctx context.Context, name string, kind corev1.SecretType, want func(map[string][]byte) (map[string][]byte, error)) (map[string][]byte, error) {
 	fail := func(err error) (map[string][]byte, error) { return nil, fmt.Errorf("Secret %s: %w", name, err) } //nolint:staticcheck // a Kubernetes kind
 	have, err := m.secrets.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && m.Renew {
+		return fail(errors.New("it is not there, and a renewal makes nothing: nswatch secrets without --renew does, which the Job portcullis-provision runs when the overlay is applied"))
+	}
 	if apierrors.IsNotFound(err) {
 		content, err := want(nil)
 		if err != nil {

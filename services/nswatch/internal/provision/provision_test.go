@@ -42,17 +42,24 @@ type object[T any] interface {
 type store[T object[T]] struct {
 	have map[string]T
 	fail error // of the next write
+	may  func(verb, name string) error
 }
 
 func (s *store[T]) Get(_ context.Context, name string, _ metav1.GetOptions) (T, error) {
+	var none T
+	if err := s.may("get", name); err != nil {
+		return none, err
+	}
 	if o, ok := s.have[name]; ok {
 		return o.DeepCopy(), nil
 	}
-	var none T
 	return none, apierrors.NewNotFound(schema.GroupResource{Resource: "objects"}, name)
 }
 
 func (s *store[T]) Create(_ context.Context, o T, _ metav1.CreateOptions) (T, error) {
+	if err := s.may("create", o.GetName()); err != nil {
+		return o, err
+	}
 	if _, there := s.have[o.GetName()]; there {
 		return o, apierrors.NewAlreadyExists(schema.GroupResource{Resource: "objects"}, o.GetName())
 	}
@@ -60,6 +67,9 @@ func (s *store[T]) Create(_ context.Context, o T, _ metav1.CreateOptions) (T, er
 }
 
 func (s *store[T]) Update(_ context.Context, o T, _ metav1.UpdateOptions) (T, error) {
+	if err := s.may("update", o.GetName()); err != nil {
+		return o, err
+	}
 	return o, s.write(o)
 }
 
@@ -82,12 +92,14 @@ type site struct {
 }
 
 func newSite() *site {
+	all := func(string, string) error { return nil }
 	s := &site{
-		secrets: &store[*corev1.Secret]{have: map[string]*corev1.Secret{}}, configs: &store[*corev1.ConfigMap]{have: map[string]*corev1.ConfigMap{}},
-		now: time.Now(),
+		secrets: &store[*corev1.Secret]{have: map[string]*corev1.Secret{}, may: all},
+		configs: &store[*corev1.ConfigMap]{have: map[string]*corev1.ConfigMap{}, may: all},
+		now:     time.Now(),
 	}
 	s.options = provision.Options{
-		Namespace: "portcullis", GatewayID: "openshell", Allowlist: true, Certificates: provision.Make,
+		Namespace: "portcullis", GatewayID: "openshell", Allowlist: true, Certificates: provision.Make, GatewayReader: true,
 		Now: func() time.Time { return s.now }, Report: func(what, object string) { s.said[object] = what },
 	}
 	return s
@@ -142,6 +154,36 @@ func TestEverythingIsMadeOnce(t *testing.T) {
 	s.must(t)
 	if got := s.changed(); len(got) > 0 || len(s.said) != len(whole()) {
 		t.Errorf("the second run said %v", s.said)
+	}
+}
+
+// TestGatewayReader: the identity that no Pod of the mesh uses is made for those who ask, and what servers know of it changes for nobody else.
+func TestGatewayReader(t *testing.T) {
+	t.Parallel()
+	s := newSite()
+	known := func() string {
+		return natsidentity.Public(s.configs.have["portcullis-nats-identities"].Data["identities.conf"], "gateway")
+	}
+	s.options.GatewayReader = false
+	s.must(t)
+	nobodys := known()
+	if _, made := s.secrets.have["portcullis-gateway-nats"]; made || !nkeys.IsValidPublicUserKey(nobodys) || len(s.said) != len(whole())-1 {
+		t.Errorf("a seed was made: %t, and the servers know %q", made, nobodys)
+	}
+	s.must(t)
+	if got := s.changed(); len(got) > 0 {
+		t.Errorf("the second run changed %v", got)
+	}
+	s.options.GatewayReader = true
+	s.must(t)
+	mine := known()
+	if got := s.changed(); len(got) != 2 || got["Secret portcullis-gateway-nats"] != "made" || mine == nobodys {
+		t.Errorf("when it is asked for it changed %v", got)
+	}
+	s.options.GatewayReader = false
+	s.must(t)
+	if got := s.changed(); len(got) > 0 || known() != mine {
+		t.Errorf("when it is no more asked for it changed %v", got)
 	}
 }
 
@@ -320,6 +362,19 @@ func TestRefusals(t *testing.T) {
 			s.options.Certificates = provision.Expect
 			delete(s.secrets.have["portcullis-nats-tls"].Data, "ca.crt")
 		}}, []string{"portcullis-nats-tls", "ca.crt"}},
+		"certificate is not there to be renewed": {[]func(*site){func(s *site) {
+			s.options.Renew = true
+			delete(s.secrets.have, "portcullis-relay-mesh-tls")
+		}}, []string{"portcullis-relay-mesh-tls", "a renewal makes nothing"}},
+		"authority is not there to renew with": {[]func(*site){func(s *site) {
+			s.options.Renew = true
+			delete(s.secrets.have, "portcullis-nats-ca")
+		}}, []string{"portcullis-nats-ca", "a renewal makes nothing"}},
+		"nothing is there to be renewed":         {[]func(*site){func(s *site) { s.options.Renew, s.options.Certificates = true, provision.Expect }}, []string{"nothing else is ever renewed"}},
+		"others are to be trusted that are none": {[]func(*site){spoil("portcullis-mesh-ca", "trust.crt", "x")}, []string{"portcullis-mesh-ca", "trust.crt"}},
+		"a leaf is to be trusted": {[]func(*site){func(s *site) {
+			s.secrets.have["portcullis-mesh-ca"].Data["trust.crt"] = s.secrets.have["portcullis-relay-mesh-tls"].Data["tls.crt"]
+		}}, []string{"portcullis-mesh-ca", "trust.crt"}},
 		"nobody said for whom": {[]func(*site){func(s *site) { s.options.GatewayID = "" }}, []string{"gateway id"}},
 		"nobody said who":      {[]func(*site){func(s *site) { s.options.Certificates = 0 }}, []string{"who makes the certificates"}},
 	}
