@@ -31,7 +31,7 @@ type Options struct {
 	Raw bool
 }
 
-// DefaultRepository is where the manifests in deploy take the daemons' images from.
+// DefaultRepository is what the daemons' images are called below. Manifests name none that could be pulled: whoever installs says where from.
 const DefaultRepository = "docker.io/portcullis"
 
 // Image is a built image.
