@@ -120,7 +120,7 @@ func callAfterCrash(t *testing.T, s *supervisor.Site) {
 		})
 		switch decision, _ := verdict.FromError(err); {
 		case p.operation == "provision" && decision.Reason == verdict.RunIsAnother:
-			return stopped(ctx, s, p.box) // the loop was quicker to undo a start that nobody was at
+			return supervisor.Await(ctx, func() error { return stopped(ctx, s, p.box) }) // the loop undoes a start that nobody was at
 		case p.operation == "undo" && (err == nil || decision.Reason == verdict.RunIsAnother):
 			return supervisor.Await(ctx, func() error { return stopped(ctx, s, p.box) }) // the loop goes on with what is being taken away
 		case decision.Reason == verdict.CompanionCollision && p.leavesSecrets():
