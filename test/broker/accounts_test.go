@@ -56,7 +56,7 @@ func rightsOf(parsed map[string]any) (rights []right, err error) {
 func accountRights(account string, parsed map[string]any) (rights []right, err error) {
 	for _, part := range slices.Sorted(maps.Keys(parsed)) {
 		switch part {
-		case "jetstream":
+		case "jetstream", "limits":
 			limits := parsed[part].(map[string]any)
 			for _, limit := range slices.Sorted(maps.Keys(limits)) {
 				rights = append(rights, right{account, "has the limit " + limit, fmt.Sprint(limits[limit])})

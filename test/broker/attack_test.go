@@ -220,9 +220,7 @@ func TestConsumersDeliverNowhereElse(t *testing.T) {
 				t.Errorf("the server makes it: %s", reply.Data)
 			}
 			// Time for what it would deliver: the reader sees the same messages.
-			if err := readList("lifecycle")(t.Context(), b); err != nil {
-				t.Error(err)
-			}
+			cluster.Eventually(t, "the list is read", func(ctx context.Context) error { return readList("lifecycle")(ctx, b) })
 			state := b.state()
 			for _, stays := range []string{"KV_portcullis_allowlist:", "messages 1 to 16,", "PORTCULLIS_AUDIT:", "messages 1 to 1,"} {
 				if !strings.Contains(state, stays) {
@@ -241,7 +239,7 @@ func TestConsumersAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWork(t)
-	w.source.set("team-a")
+	w.lists("team-a")
 	w.publish(b.url())
 	first := w.reader("tokenauth", b.url())
 	first.allows("team-a")
@@ -277,7 +275,7 @@ func TestStolenWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWork(t)
-	w.source.set("team-a", "team-b")
+	w.lists("team-a", "team-b")
 	w.publish(b.url())
 	r := w.reader("tokenauth", b.url())
 	r.allows("team-b")
@@ -301,7 +299,7 @@ func TestStolenWriter(t *testing.T) {
 		return e.Value()
 	}
 	oldList, oldBeat := record(snapshot), record(heartbeat)
-	w.source.set("team-a")
+	w.lists("team-a")
 	r.refuses("team-b", verdict.NotListed)
 	end := r.watch("team-a", "team-b")
 	for _, header := range []nats.Header{nil, {"Nats-Rollup": {"sub"}}, {"Nats-Rollup": {"all"}}} {

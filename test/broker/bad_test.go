@@ -60,7 +60,7 @@ func TestWrongIdentity(t *testing.T) {
 	b := start(t, single(t))
 	_, unknown := natstest.NKey(t)
 	w := newWork(t)
-	w.source.set("team-a")
+	w.lists("team-a")
 	for _, c := range []struct {
 		name   string
 		config func(*natsconn.Config)

@@ -24,7 +24,7 @@ func TestDaemonsAtWork(t *testing.T) {
 	bootstrap(t, 1, n.url())
 	bootstrap(t, 1, n.url()) // again
 	w := newWork(t)
-	w.source.set("team-a")
+	w.lists("team-a")
 	w.publish(n.url())
 	for _, who := range []string{"tokenauth", "lifecycle", "gateway"} {
 		w.reader(who, n.url()).allows("team-a")

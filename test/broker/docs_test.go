@@ -231,7 +231,7 @@ func (m *manual) work(b *broker) *work {
 	m.t.Helper()
 	w := newWork(m.t)
 	w.publics = filepath.Join(m.dir, "public.keys")
-	w.source.set("team-a")
+	w.lists("team-a")
 	m.sign(w, b, "private.key")
 	js, err := b.as("tokenauth")
 	if err != nil {

@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -21,6 +22,11 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
+	// The tests wait most of the time, for votes and for clocks, so more of them run at once than there are cores.
+	flag.Parse()
+	if err = flag.Set("test.parallel", "5"); err != nil {
+		return 1, err
+	}
 	if scratch, err = os.MkdirTemp("", "broker"); err != nil {
 		return 1, err
 	}

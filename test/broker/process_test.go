@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/portcullis-mesh/portcullis/shared/freeport"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/program"
 )
@@ -33,7 +33,7 @@ type node struct {
 // newNode prepares a server of these files and starts nothing.
 func newNode(t testing.TB, name string, f files) *node {
 	t.Helper()
-	n := &node{t: t, name: name, dir: t.TempDir(), run: t.TempDir(), client: port(t), probes: port(t), files: f}
+	n := &node{t: t, name: name, dir: t.TempDir(), run: t.TempDir(), client: freeport.Loopback(t), probes: freeport.Loopback(t), files: f}
 	certificate(t, n.dir)
 	t.Cleanup(func() {
 		n.kill()
@@ -42,17 +42,6 @@ func newNode(t testing.TB, name string, f files) *node {
 		}
 	})
 	return n
-}
-
-// port is one that nobody listens on.
-func port(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // start runs the server, and does not wait.
@@ -134,8 +123,8 @@ func (n *node) probe(ctx context.Context, path string) error {
 
 // The probes of statefulset.yaml; TestProbesAreThese holds them to it.
 const (
-	startup   = "/healthz"
-	readiness = "/healthz?js-server-only=true"
+	startup   = "/healthz?js-enabled-only=true"
+	readiness = "/healthz"
 	liveness  = "/healthz?js-enabled-only=true"
 )
 

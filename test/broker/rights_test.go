@@ -113,6 +113,7 @@ func TestChangedRightsAreNoticed(t *testing.T) {
 		"an import shared":              {"{ service: { account: AUDIT, subject: $AUDIT_TOKENAUTH } }", "{ service: { account: AUDIT, subject: $AUDIT_TOKENAUTH }, share: true }", "nothing here knows"},
 		"a mapping":                     {"  GATEWAY {", "  GATEWAY { mappings: { a: b }", "nothing here knows"},
 		"room for another stream":       {"max_streams: 1", "max_streams: 2", "max_streams 2"},
+		"any number of connections":     {"    limits { max_connections: 16 }\n", "", "lacks: NSWATCH has the limit max_connections 16"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

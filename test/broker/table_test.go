@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"fmt"
 	"strings"
 )
 
@@ -83,7 +84,7 @@ func table() []identity {
 
 // rest are the rights that are nobody's: bounds, and the account of the servers.
 func rest() map[right]bool {
-	return map[right]bool{
+	bounds := map[right]bool{
 		{"ALLOWLIST", "has the limit max_mem", "0"}:          true,
 		{"ALLOWLIST", "has the limit max_file", "536870912"}: true, // far more than the bucket ever holds, so that a removal can always be stored
 		{"ALLOWLIST", "has the limit max_streams", "1"}:      true,
@@ -94,7 +95,14 @@ func rest() map[right]bool {
 		{"AUDIT", "has the limit max_consumers", "50"}:       true,
 		{"the server", "has the system account", "SYS"}:      true,
 	}
+	for account, most := range connections {
+		bounds[right{account, "has the limit max_connections", fmt.Sprint(most)}] = true
+	}
+	return bounds
 }
+
+// connections are how many each account may have, on all servers together.
+var connections = map[string]int{"NSWATCH": 16, "BOOTSTRAP": 8, "TOKENAUTH": 64, "LIFECYCLE": 64, "GATEWAY": 64, "OPERATOR": 16}
 
 // rights are those of the table, each with what cannot be done without it.
 func rights() map[right][]string {

@@ -2,10 +2,7 @@ package broker_test
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
+	"github.com/portcullis-mesh/portcullis/shared/allowkv/allowkvtest"
 	"github.com/portcullis-mesh/portcullis/shared/allowlist"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
@@ -24,29 +22,31 @@ type work struct {
 	t       testing.TB
 	signer  *allowlist.Signer
 	publics string
-	source  *source
+	clock   allowkv.Clock
+	source  *allowkvtest.Source
 	// halt ends the writer that runs.
 	halt func()
 }
 
 func newWork(t testing.TB) *work {
 	t.Helper()
-	signer, err := allowlist.GenerateSigner(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
+	signer, clock := allowkvtest.Signer(t), allowkv.NewClock()
+	return &work{
+		t: t, signer: signer, publics: allowkvtest.KeysFile(t, signer), clock: clock, source: allowkvtest.NewSource(clock, allowlist.List{}),
 	}
-	w := &work{t: t, signer: signer, publics: filepath.Join(t.TempDir(), "public.keys"), source: &source{t: t, clock: allowkv.NewClock(), changed: make(chan struct{}, 1)}}
-	if err := os.WriteFile(w.publics, []byte(signer.Public().FileLine()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return w
+}
+
+// lists makes these the namespaces that are published.
+func (w *work) lists(names ...string) {
+	w.t.Helper()
+	w.source.Set(allowkvtest.List(w.t, names...))
 }
 
 // publish runs a writer as nswatch until the test ends, or halt is called. It begins a new term whenever one is over.
 func (w *work) publish(urls ...string) {
 	w.t.Helper()
 	cfg := allowkv.PublisherConfig{GatewayID: gatewayID, Name: "nswatch-0", Settings: allowlist.DefaultSettings(), PublicKeysFile: w.publics}
-	publisher, err := allowkv.NewPublisher(cfg, connect(w.t, "nswatch", urls...), w.signer, w.source.clock, zerolog.Nop(), prometheus.NewRegistry())
+	publisher, err := allowkv.NewPublisher(cfg, connect(w.t, "nswatch", urls...), w.signer, w.clock, zerolog.Nop(), prometheus.NewRegistry())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -143,61 +143,5 @@ func (r *reading) watch(kept, dropped string) (end func() watched) {
 			r.t.Errorf("%s: %s", r.who, seen.wrong)
 		}
 		return seen
-	}
-}
-
-// source always proves what it holds.
-type source struct {
-	t       testing.TB
-	clock   allowkv.Clock
-	changed chan struct{}
-
-	mu    sync.Mutex
-	list  allowlist.List
-	order uint64
-}
-
-// set makes these the namespaces.
-func (s *source) set(names ...string) {
-	s.t.Helper()
-	var entries []allowlist.Entry
-	for _, name := range names {
-		entries = append(entries, allowlist.Entry{Name: name, UID: "uid-" + name})
-	}
-	list, err := allowlist.NewList(entries)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.mu.Lock()
-	s.list = list
-	s.mu.Unlock()
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
-}
-
-// Describe fulfils allowkv.Source.
-func (*source) Describe() allowlist.Source {
-	return allowlist.Source{Kind: allowlist.SourceLabel, Selector: "team=a"}
-}
-
-// Run fulfils allowkv.Source.
-func (s *source) Run(ctx context.Context, relist <-chan struct{}, report func(allowlist.Input)) error {
-	again := time.NewTicker(time.Second)
-	defer again.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-relist:
-		case <-s.changed:
-		case <-again.C:
-		}
-		s.mu.Lock()
-		s.order++
-		listed := allowlist.Listed{List: s.list, Version: "v", Order: s.order, Kind: allowlist.ProofList, ProvenAt: s.clock().Mono}
-		s.mu.Unlock()
-		report(listed)
 	}
 }

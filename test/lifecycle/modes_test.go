@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mesh/portcullis/test/lifecycle"
+	"github.com/portcullis-mesh/portcullis/test/mesh"
 )
 
 // TestModes: what one mesh of each mode can show, its tests side by side where they do not disturb each other.
@@ -26,7 +27,7 @@ func TestModes(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			g := raiseGated(t, with, mode, sshIngress, withConfig)
+			g := raiseGated(t, with, mode, sshIngress, withConfig, furnished)
 			t.Run("together", func(t *testing.T) {
 				for name, test := range tests.together {
 					t.Run(name, func(t *testing.T) {
@@ -41,6 +42,9 @@ func TestModes(t *testing.T) {
 		})
 	}
 }
+
+// furnished has the daemons write only where a platform team lets them, as an operator may choose.
+func furnished(o *mesh.Options) { o.PerWorkspace = o.Mode == "operator" }
 
 func onSite(test func(*testing.T, *lifecycle.Site)) func(*testing.T, *gated) {
 	return func(t *testing.T, g *gated) { test(t, g.Site) }

@@ -142,13 +142,18 @@ func (s *Site) Direct(daemons ...string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
 	defer cancel()
-	rc := s.Cluster.RESTConfig()
 	for _, daemon := range daemons {
 		s.must("stop "+daemon, s.Mesh.Process(daemon).Stop())
-		path := filepath.Join(filepath.Dir(s.Mesh.Settings(daemon)), "kubeconfig")
-		s.must("lead "+daemon+" past its gate", redirect(path, rc.Host, rc.CAData))
+		s.Past(daemon)
 		s.must("start "+daemon, s.Mesh.Run(ctx, daemon))
 	}
+}
+
+// Past leads a daemon past its Gate, and every other process of its program, from its next start on. One that runs goes on through it.
+func (s *Site) Past(daemon string) {
+	s.t.Helper()
+	rc, path := s.Cluster.RESTConfig(), filepath.Join(filepath.Dir(s.Mesh.Settings(daemon)), "kubeconfig")
+	s.must("lead "+daemon+" past its gate", redirect(path, rc.Host, rc.CAData))
 }
 
 func (s *Site) end() {
@@ -254,6 +259,7 @@ func (s *Site) Workspace(name string) string {
 	}
 	name = s.prefix + name
 	s.Namespace(name, nil)
+	s.must("furnish namespace "+name, s.Mesh.Furnish(s.t.Context(), name))
 	s.SetLabel(name, true)
 	return name
 }

@@ -45,7 +45,7 @@ type Options struct {
 	Dir string
 	// Programs are the paths of the programs by name.
 	Programs map[string]string
-	// Manifests is the directory deploy/kustomize/base.
+	// Manifests is the directory deploy/kustomize/base, beside which the overlays are.
 	Manifests string
 	// Namespace holds the daemons' ServiceAccounts; it is made. Labels are put on it and on what is made outside of it.
 	Namespace string
@@ -54,7 +54,7 @@ type Options struct {
 	Mode, GatewayID string
 	// Label selects trusted namespaces in operator mode, as key=value.
 	Label string
-	// SandboxNamespace is the namespace of shared mode, and the source namespace of the others.
+	// SandboxNamespace is the namespace of shared mode, which must exist then, and the source namespace of the others.
 	SandboxNamespace string
 	// SupervisorImage, RuntimeImage and DefaultImage are what Pods run; Endpoint is where supervisors find the gateway.
 	SupervisorImage, RuntimeImage, DefaultImage, Endpoint string
@@ -63,6 +63,8 @@ type Options struct {
 	Extra            map[string][]string
 	// Relayed has lifecycle serve relays; without it there is no Relay.
 	Relayed bool
+	// PerWorkspace lets the daemons write in namespaces that Furnish was called for alone, in operator mode.
+	PerWorkspace bool
 	// Log is told what is being done; nil tells nobody.
 	Log func(format string, args ...any)
 }
@@ -185,11 +187,10 @@ func (m *Mesh) Prepare(ctx context.Context) error {
 		return err
 	}
 	for _, daemon := range Daemons() {
-		files := []string{"rbac.yaml"}
-		if daemon == Lifecycle && m.options.Mode == "managed" {
-			files = append(files, "managed/managed.yaml")
+		if daemon == Nswatch && !m.operator() {
+			continue
 		}
-		if err := m.grant(ctx, daemon, files...); err != nil {
+		if err := m.grant(ctx, daemon); err != nil {
 			return err
 		}
 		if err := m.kubeconfig(ctx, daemon, filepath.Join(m.home(daemon), "kubeconfig")); err != nil {

@@ -8,5 +8,6 @@
 //   - that each verb of the list is let through, by a request that would change nothing;
 //   - that each other verb on these resources, and on what would make a daemon powerful, is forbidden, in the same way.
 //
-// That each right is also needed is shown where the daemons are tested: test/lifecycle, test/supervisor, test/tokenauth.
+// Shipped, PerWorkspace and Workspace are the same rights for tests that have the daemons work with them and nothing else. That each right
+// is also needed is shown where the daemons are tested: test/lifecycle, test/supervisor, test/tokenauth.
 package rights

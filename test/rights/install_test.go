@@ -85,7 +85,7 @@ func inNamespace(t *testing.T, component, namespace string) string {
 // namespace.
 func install(t *testing.T, c *cluster.Cluster, where map[string]string, o overlay) (accounts []string) {
 	t.Helper()
-	all := render(t, "overlays/"+o.name, "")
+	all := render(t, o.directory, "")
 	if o.workspace != "" {
 		all = append(all, render(t, "components/"+o.workspace, where[sandboxes])...)
 	}

@@ -32,11 +32,20 @@ var places = []string{meshs, sandboxes, elsewhere}
 // overlay is one of deploy/kustomize/overlays, and what makes a namespace one for its sandboxes.
 type overlay struct {
 	name string
+	// directory is where it is, from deploy/kustomize.
+	directory string
 	// workspace is what a platform team installs in a namespace of its own; empty for nothing.
 	workspace string
 }
 
-var overlays = []overlay{{"shared", ""}, {"managed", ""}, {"operator-label", "workspace"}, {"operator-file", "workspace"}}
+var overlays = []overlay{
+	{"shared", "overlays/shared", ""},
+	{"managed", "overlays/managed", ""},
+	{"operator-label", "overlays/operator-label", "workspace"},
+	{"operator-file", "overlays/operator-file", "workspace"},
+	// operator-label with rights-per-workspace, so that what the workspace's own Roles grant shows.
+	{"operator-label-per-workspace", "../../test/deploy/testdata/cases/guarded", "workspace"},
+}
 
 // meshNamespace is the one of the overlays, sandboxNamespace that of shared mode.
 const (

@@ -2,42 +2,45 @@ package tokenauth
 
 import (
 	"context"
+	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+	"github.com/portcullis-mesh/portcullis/test/rights"
 )
 
-// grant gives the daemon what it needs and no more.
-func (s *Site) grant(ctx context.Context) {
+// grant gives the daemon the rights that are shipped for a mode, and no others.
+func (s *Site) grant(mode string) {
 	s.t.Helper()
-	client, name := s.Cluster.Client(), daemon+"-"+s.home
-	s.account(ctx, s.home, daemon)
-	get := func(group, resource string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"get"}}
+	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
+	defer cancel()
+	objects, err := rights.Shipped(filepath.Join("..", "..", "deploy", "kustomize", "base"), mode, daemon)
+	s.must("read the rights of tokenauth", err)
+	names := rights.Names{Namespace: s.home, Sandboxes: s.Namespace, GatewayID: s.GatewayID}
+	for _, object := range objects {
+		names.Rename(object)
+		resource, err := rights.ResourceOf(object)
+		s.must("read the rights of tokenauth", err)
+		client := s.Cluster.Dynamic().Resource(resource).Namespace(object.GetNamespace())
+		_, err = client.Create(ctx, object, metav1.CreateOptions{})
+		if object.GetNamespace() == s.home { // which may be an installation's, that has them, and they go with it
+			if !apierrors.IsAlreadyExists(err) {
+				s.must("grant the rights of tokenauth", err)
+			}
+			continue
+		}
+		s.must("grant the rights of tokenauth", err)
+		s.t.Cleanup(func() {
+			s.forget(func(ctx context.Context, name string, options metav1.DeleteOptions) error {
+				return client.Delete(ctx, name, options)
+			}, object.GetName())
+		})
 	}
-	_, err := client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
-			get("", "pods"), get("", "namespaces"), get(sandboxapi.Group, sandboxapi.Resource),
-		},
-	}, metav1.CreateOptions{})
-	s.must("grant the rights of tokenauth", err)
-	s.t.Cleanup(func() { s.forget(client.RbacV1().ClusterRoles().Delete, name) })
-	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: daemon, Namespace: s.home}},
-		RoleRef:    rbacv1.RoleRef{Kind: "ClusterRole", Name: name},
-	}, metav1.CreateOptions{})
-	s.must("grant the rights of tokenauth", err)
-	s.t.Cleanup(func() { s.forget(client.RbacV1().ClusterRoleBindings().Delete, name) })
 }
 
-// forget deletes a cluster-wide object.
+// forget deletes an object.
 func (s *Site) forget(remove func(context.Context, string, metav1.DeleteOptions) error, name string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), limit)
 	defer cancel()

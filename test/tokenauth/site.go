@@ -65,6 +65,7 @@ func Shared(t testing.TB, c *cluster.Cluster) *Site {
 	s := prepare(t, c, "gw-"+home, home)
 	s.Namespace = c.Namespace(t)
 	s.stock = fmt.Sprintf("workspace_mode = \"shared\"\nnamespace = %q", s.Namespace)
+	s.grant("shared")
 	return s
 }
 
@@ -74,6 +75,7 @@ func Managed(t testing.TB, c *cluster.Cluster) *Site {
 	home := c.Namespace(t)
 	s := prepare(t, c, "gw-"+home, home)
 	s.stock = `workspace_mode = "managed"`
+	s.grant("managed")
 	s.Namespace = s.Workspace(s.GatewayID, team)
 	return s
 }
@@ -84,6 +86,7 @@ func Operator(t testing.TB, i *installation.Installation) *Site {
 	s := prepare(t, i.Cluster, i.GatewayID, i.Namespace)
 	s.Namespace = i.Labelled()
 	s.stock = fmt.Sprintf("workspace_mode = \"operator\"\noperator_namespace_label = %q", i.Label)
+	s.grant("operator")
 	s.tables = fmt.Sprintf("[portcullis.allowlist]\npublic_keys_file = %q\n%s\n", i.PublicKeysFile(), strings.Join(i.Bounds, "\n"))
 	s.nats = i.URLs
 	return s
@@ -100,7 +103,6 @@ func prepare(t testing.TB, c *cluster.Cluster, gateway, home string) *Site {
 		err = crd.Install(ctx, c.RESTConfig(), crd.V1beta1)
 	}
 	s.must("serve Sandboxes", err)
-	s.grant(ctx)
 	return s
 }
 
