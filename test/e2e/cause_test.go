@@ -126,7 +126,7 @@ func configure(w *gateway.Wish, text string) {
 type occurrence struct {
 	wish   gateway.Wish
 	made   <-chan error // what the create answers
-	events *gateway.Subscription
+	events subscription
 	said   news          // what the stream of the driver told
 	after  time.Duration // how long after the cluster
 }
@@ -205,7 +205,7 @@ func (c trouble) demand(t *testing.T, h *house) {
 }
 
 // demandShown demands that the gateway shows the cause to its user.
-func (c trouble) demandShown(t *testing.T, events *gateway.Subscription, id string) {
+func (c trouble) demandShown(t *testing.T, events subscription, id string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), upLimit)
 	defer cancel()

@@ -3,6 +3,9 @@
 // runs in them), set up by supervisorctl alone or by all four daemons for the reference gateway, and real
 // users who must not reach the private socket. They need root; `make test` runs them when it has it.
 //
+// An overlay is installed as an operator installs it, with a gateway in a Pod of its own; what users see of all four daemons they must see
+// there too, so both have the same type, house.
+//
 // Why a Pod does not come up is made to happen there, and how soon the driver's caller is told is measured by BenchmarkCauses.
 //
 // Whatever must not be reachable is reached by a control at the same time, so that each of these tests can

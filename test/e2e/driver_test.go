@@ -161,9 +161,7 @@ func (h *house) exchanged(t testing.TB, s gateway.Sandbox, cut bool, kinds ...ga
 	events := h.gateway.Subscribe()
 	defer events.Close()
 	if cut {
-		session, err := h.gateway.Session(ctx, s.ID)
-		noError(t, err)
-		session.Drop()
+		noError(t, h.gateway.Drop(ctx, s.ID))
 	}
 	e, err := events.Await(ctx, func(e gateway.Event) bool { return e.SandboxID == s.ID && slices.Contains(kinds, e.Kind) })
 	noError(t, err)

@@ -27,6 +27,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/companions"
+	"github.com/portcullis-mesh/portcullis/test/companions/gatewayside"
 	"github.com/portcullis-mesh/portcullis/test/gateway"
 	"github.com/portcullis-mesh/portcullis/test/gateway/phase"
 	"github.com/portcullis-mesh/portcullis/test/gateway/record"
@@ -39,12 +40,53 @@ import (
 // sandboxes that really run. Its workspaces are apart from each other, and its methods are safe for concurrent use.
 type house struct {
 	c       *cluster.Cluster
-	mesh    *mesh.Mesh
-	gateway *gateway.Gateway
+	mesh    *mesh.Mesh // nil when the daemons run in Pods
+	gateway users
+	// log are the lines of a daemon that are meant, of all its replicas, the oldest first.
+	log func(daemon string, meant func(entry map[string]any) bool) []map[string]any
 	// driver is the private socket, for what a gateway does not ask.
 	driver computev1.ComputeDriverClient
 	prefix string // of its namespaces
 	key    string // of the label that makes one of them a workspace
+	// prepare does in a namespace what belongs there before its first sandbox; nil where nothing does.
+	prepare func(t testing.TB, namespace string)
+}
+
+// users is what users ask of a gateway, wherever it runs.
+type users interface {
+	EnsureWorkspace(ctx context.Context, name string) error
+	Create(ctx context.Context, w gateway.Wish) (gateway.Sandbox, error)
+	Start(ctx context.Context, id string) (gateway.Sandbox, error)
+	Stop(ctx context.Context, id string) error
+	Delete(ctx context.Context, id string) error
+	Get(id string) (gateway.Sandbox, error)
+	Find(workspace, name string) (gateway.Sandbox, error)
+	AwaitPhase(ctx context.Context, id string, wanted ...phase.Phase) (gateway.Sandbox, error)
+	AwaitRemoved(ctx context.Context, id string) error
+	Exec(ctx context.Context, id string, command []string, stdin []byte) (gatewayside.Output, error)
+	// Drop ends the session of the sandbox's supervisor, which is waited for.
+	Drop(ctx context.Context, id string) error
+	// Subscribe follows what happens from now on.
+	Subscribe() subscription
+}
+
+// subscription is the gateway's, wherever that runs.
+type subscription interface {
+	Await(ctx context.Context, fits func(gateway.Event) bool) (gateway.Event, error)
+	Close()
+}
+
+// here is a gateway in this process.
+type here struct{ *gateway.Gateway }
+
+func (g here) Subscribe() subscription { return g.Gateway.Subscribe() }
+
+func (g here) Drop(ctx context.Context, id string) error {
+	session, err := g.Session(ctx, id)
+	if err == nil {
+		session.Drop()
+	}
+	return err
 }
 
 func newHouse(t testing.TB) *house {
@@ -71,6 +113,9 @@ func newHouse(t testing.TB) *house {
 	}
 	h.mesh, err = mesh.New(options)
 	noError(t, err)
+	h.log = func(daemon string, meant func(map[string]any) bool) []map[string]any {
+		return h.mesh.Process(daemon).Entries(meant)
+	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), upLimit)
 		defer cancel()
@@ -91,16 +136,17 @@ func (h *house) open(t testing.TB, id, path string, supervisors net.Listener) {
 	records, err := record.Open(path, record.Options{NoSync: true})
 	noError(t, err)
 	t.Cleanup(func() { _ = records.Close() })
-	h.gateway, err = gateway.New(gateway.Config{
+	g, err := gateway.New(gateway.Config{
 		Socket: h.mesh.Socket(), DriverName: "kubernetes", Policy: stock.Policy, GatewayID: id, Log: zerolog.New(zerolog.NewTestWriter(t)),
 	}, records)
 	noError(t, err)
 	server := grpc.NewServer(gateway.ServerOption()...)
-	h.gateway.Register(server)
+	g.Register(server)
+	h.gateway = here{g}
 	served, ran := make(chan error, 1), make(chan error, 1)
 	go func() { served <- server.Serve(supervisors) }()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	go func() { ran <- h.gateway.Run(ctx) }()
+	go func() { ran <- g.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		server.Stop()
@@ -114,7 +160,7 @@ func (h *house) open(t testing.TB, id, path string, supervisors net.Listener) {
 	t.Cleanup(func() { _ = conn.Close() })
 	h.driver = computev1.NewComputeDriverClient(conn)
 	select {
-	case <-h.gateway.Ready():
+	case <-g.Ready():
 	case err := <-ran:
 		ran <- nil
 		t.Fatalf("the gateway ended: %v", err)
@@ -139,6 +185,9 @@ func (h *house) namespace(t testing.TB, name string) string {
 		_, err := client.ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
+	if h.prepare != nil {
+		h.prepare(t, name)
+	}
 	return name
 }
 
@@ -212,7 +261,7 @@ func (h *house) does(t testing.TB, id string, args ...string) string {
 
 // said are a daemon's lines with the message about the namespace.
 func (h *house) said(daemon, message, namespace string) []map[string]any {
-	return h.mesh.Process(daemon).Entries(func(entry map[string]any) bool {
+	return h.log(daemon, func(entry map[string]any) bool {
 		return entry["message"] == message && strings.Contains(fmt.Sprint(entry["error"], entry["explanation"]), fmt.Sprintf("namespace %q", namespace))
 	})
 }

@@ -5,95 +5,49 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/portcullis-mesh/portcullis/test/agentsandbox"
-	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/deploy"
-	"github.com/portcullis-mesh/portcullis/test/images"
 )
 
-// installed is the namespace that the manifests name. One installation is on the node at a time.
-const installed = "portcullis"
-
-// kustomization is what an operator writes: the overlay as it is shipped, Secrets that are made in the cluster, and images.
-const kustomization = `
-apiVersion: kustomize.config.k8s.io/v1beta1
-kind: Kustomization
-resources: [%[1]s/overlays/operator-label]
-components: [%[1]s/components/certs-job]
-images:
-`
-
-// install renders the overlay with the images of this work tree and applies it. What it made is gone when the test has ended.
-func install(t *testing.T, c *cluster.Cluster, names map[string]string) *deploy.Rendering {
-	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	noError(t, err)
-	manifests, err := filepath.Abs(filepath.Join("..", "..", "deploy", "kustomize"))
-	noError(t, err)
-	manifests, err = filepath.Rel(dir, manifests) // kustomize takes no other
-	noError(t, err)
-	text := fmt.Sprintf(kustomization, manifests)
-	for name, reference := range names {
-		image, tag, _ := strings.Cut(reference, ":")
-		if name == images.NATS {
-			image = "nats"
-		}
-		text += fmt.Sprintf("  - {name: %s, newTag: %q}\n", image, tag)
-	}
-	noError(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
-	rendered, err := deploy.Render(dir)
-	noError(t, err)
-	t.Cleanup(func() {
-		c.Withdraw(t, installed, rendered.Text)
-		cluster.Eventually(detached{t}, "the installation is gone", func(ctx context.Context) error {
-			_, err := c.Client().CoreV1().Namespaces().Get(ctx, installed, metav1.GetOptions{})
-			if err == nil {
-				return fmt.Errorf("namespace %s is still there", installed)
-			}
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return err
-		})
-	})
-	volume(t, c, installed, "data-nats-0")
-	c.Apply(t, installed, rendered.Text)
-	return rendered
-}
-
-// detached is a test whose context does not end before its cleanups do.
-type detached struct{ *testing.T }
-
-// Context is the test's without its end.
-func (d detached) Context() context.Context { return context.WithoutCancel(d.T.Context()) }
-
-// The overlay for operator mode by label, installed as an operator installs it, on a cluster that enforces what it says: the Secrets are
-// made, every daemon becomes ready in its time without a restart, and the list follows a label.
+// The overlay for operator mode by label, installed as an operator installs it, on a cluster that enforces what it says, with a gateway in a
+// Pod and lifecycle's relay beside it: the Secrets are made, every daemon becomes ready in its time without a restart, the list follows a
+// label, sandboxes run behind their fence for as long as they may, and the gate closes while nobody knows.
 func TestOperatorLabelOverlay(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, cluster.Node)
-	c.DNS(t)
-	names := loadShipped(t, c)
-	agentsandbox.Start(t, c.RESTConfig(), agentsandbox.Config{Owns: agentsandbox.NamespacePrefix("installed-"), Dialect: reconcile.Newest()})
-	rendered := install(t, c, names)
+	i := install(t, relayBeside)
+	i.demandNoRestart(t)
+	i.demandListFollowsLabels(t)
+	demandClosed(t, i.c)
+	liveUpdate(t, i.house)
+	fencedRun(t, i)
+	outage(t, i)
+	i.demandNoRestart(t)
+}
+
+// The same with lifecycle itself beside the gateway, in the place of its Deployment, and with daemons that change something only where a
+// platform team has let them.
+func TestOperatorLabelOverlayWithoutRelay(t *testing.T) {
+	t.Parallel()
+	i := install(t, lifecycleBeside, rightsPerWorkspace)
+	unprepared(t, i)
+	liveUpdate(t, i.house)
+	i.demandNoRestart(t)
+}
+
+// awaitReady waits until what is made once has been made, and every Pod is ready.
+func (i *installation) awaitReady(t *testing.T) {
+	t.Helper()
 	for _, job := range []string{"portcullis-provision", "nats-bootstrap"} {
-		awaitJob(t, c, job)
+		awaitJob(t, i.c, job)
 	}
-	awaitWorkloads(t, c, rendered)
-	demandNoRestart(t, c)
-	demandListFollowsLabels(t, c)
-	demandClosed(t, c)
+	awaitWorkloads(t, i.c, i.rendered)
 }
 
 // awaitJob waits until a job has done its work.
@@ -163,15 +117,15 @@ func unready(ctx context.Context, c *cluster.Cluster) string {
 }
 
 // demandNoRestart: whatever a daemon had to wait for, it waited.
-func demandNoRestart(t *testing.T, c *cluster.Cluster) {
+func (i *installation) demandNoRestart(t *testing.T) {
 	t.Helper()
-	pods, err := c.Client().CoreV1().Pods(installed).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=portcullis,!batch.kubernetes.io/job-name"})
+	pods, err := i.c.Client().CoreV1().Pods(installed).List(t.Context(), metav1.ListOptions{LabelSelector: "!batch.kubernetes.io/job-name"})
 	noError(t, err)
 	if len(pods.Items) == 0 {
 		t.Error("there are no Pods")
 	}
 	for _, pod := range pods.Items {
-		for _, status := range pod.Status.ContainerStatuses {
+		for _, status := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
 			if status.RestartCount > 0 {
 				t.Errorf("%s/%s was restarted: %+v", pod.Name, status.Name, status.LastTerminationState)
 			}
@@ -226,10 +180,11 @@ spec:
 `
 
 // demandListFollowsLabels: a namespace is on the list while it has the label.
-func demandListFollowsLabels(t *testing.T, c *cluster.Cluster) {
+func (i *installation) demandListFollowsLabels(t *testing.T) {
 	t.Helper()
+	c := i.c
 	c.Apply(t, installed, []byte(viewerSettings))
-	workspace := c.Namespace(t)
+	workspace := i.namespace(t, "listed")
 	looks := 0
 	listed := func(want bool) {
 		t.Helper()
@@ -247,18 +202,10 @@ func demandListFollowsLabels(t *testing.T, c *cluster.Cluster) {
 		})
 	}
 	listed(false)
-	labelled(t, c, workspace, `"allowed"`)
+	i.label(t, workspace, true)
 	listed(true)
-	labelled(t, c, workspace, "null")
+	i.label(t, workspace, false)
 	listed(false)
-}
-
-// labelled sets the overlay's label, or takes it away.
-func labelled(t *testing.T, c *cluster.Cluster, namespace, value string) {
-	t.Helper()
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"openshell.ai/sandboxes":%s}}}`, value)
-	_, err := c.Client().CoreV1().Namespaces().Patch(t.Context(), namespace, "application/merge-patch+json", patch, metav1.PatchOptions{})
-	noError(t, err)
 }
 
 // demandClosed: what the mesh serves is for those alone whom its policies name, though every name resolves for everybody.
@@ -269,7 +216,7 @@ func demandClosed(t *testing.T, c *cluster.Cluster) {
 	elsewhere := c.Namespace(t, restricted)
 	stranger, known := startProbe(t, c, elsewhere, "stranger"), c.AwaitPod(t, installed, "client")
 	dials(t, known, "nats."+installed+".svc:4222", true)
-	for _, door := range []string{"nats.portcullis.svc:4222", "nats.portcullis.svc:8222", "supervisorctl.portcullis.svc:8444", "tokenauth.portcullis.svc:8443"} {
+	for _, door := range []string{"nats.portcullis.svc:4222", "nats.portcullis.svc:8222", "supervisorctl.portcullis.svc:8444", "tokenauth.portcullis.svc:8443", "lifecycle.portcullis.svc:8445"} {
 		dials(t, stranger, door, false)
 	}
 }

@@ -17,9 +17,14 @@ type Client struct{ http *http.Client }
 
 // NewClient makes a Client for a socket. It connects when it is used.
 func NewClient(socket string) *Client {
+	return NewClientOver(func(ctx context.Context) (net.Conn, error) { return udsock.Dial(ctx, socket) })
+}
+
+// NewClientOver makes a Client for a socket that dial leads to, from elsewhere.
+func NewClientOver(dial func(context.Context) (net.Conn, error)) *Client {
 	return &Client{http: &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return udsock.Dial(ctx, socket) },
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}}}
 }
 
@@ -43,10 +48,24 @@ func (c *Client) Do(ctx context.Context, op Operation, r Request) (Reply, error)
 
 // Events gives each event, as a line of JSON, to take, until ctx ends or the gateway does.
 func (c *Client) Events(ctx context.Context, take func(line []byte)) error {
-	answer, err := c.send(ctx, http.MethodGet, "events", nil)
+	follow, err := c.Follow(ctx)
 	if err != nil {
 		return err
 	}
+	return follow(take)
+}
+
+// Follow asks for events, and returns when the gateway has begun to tell them: none is missed from here on. What it returns is Events, and
+// must be called.
+func (c *Client) Follow(ctx context.Context) (events func(take func(line []byte)) error, err error) {
+	answer, err := c.send(ctx, http.MethodGet, "events", nil)
+	if err != nil {
+		return nil, err
+	}
+	return func(take func(line []byte)) error { return follow(ctx, answer, take) }, nil
+}
+
+func follow(ctx context.Context, answer *http.Response, take func(line []byte)) error {
 	defer func() { _ = answer.Body.Close() }()
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(nil, maxBody)

@@ -8,5 +8,5 @@
 //
 // Errors keep their gRPC code and message.
 //
-// Callers: cmd/gateway, on both ends; the demo.
+// Callers: cmd/gateway, on both ends; the demo; the tests of an installed overlay, whose gateway is in a Pod.
 package control

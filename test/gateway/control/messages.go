@@ -22,6 +22,7 @@ const (
 	Get             Operation = "get"              // ID, or Workspace and Name
 	List            Operation = "list"             // nothing
 	Exec            Operation = "exec"             // ID, Command, Stdin
+	Drop            Operation = "drop"             // ID; ends the session of its supervisor, which is waited for
 	EnsureWorkspace Operation = "ensure-workspace" // Workspace
 	DeleteWorkspace Operation = "delete-workspace" // Workspace
 	Sweep           Operation = "sweep"            // nothing

@@ -111,6 +111,12 @@ func do(ctx context.Context, g *gateway.Gateway, op Operation, r Request) (Reply
 	case Exec:
 		out, err := g.Exec(ctx, r.ID, r.Command, r.Stdin)
 		return Reply{Stdout: out.Stdout, Stderr: out.Stderr, Exit: &out.Exit}, err
+	case Drop:
+		s, err := g.Session(ctx, r.ID)
+		if err == nil {
+			s.Drop()
+		}
+		return Reply{}, err
 	case EnsureWorkspace:
 		return Reply{}, g.EnsureWorkspace(ctx, r.Workspace)
 	case DeleteWorkspace:

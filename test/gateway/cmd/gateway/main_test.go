@@ -157,6 +157,12 @@ func TestLife(t *testing.T) {
 	if out, code := p.use("exec", "-i", id, "--", "/tool"); code != 3 || out != "in" {
 		t.Errorf("%d, %q", code, out)
 	}
+	p.said("", "drop", id)
+	events.Await(p.ctx, t, "Ready -> Provisioning")
+	p.supervise(id)
+	for ready := false; !ready && p.ctx.Err() == nil; {
+		ready = strings.Contains(p.said("", "get", id), "Ready")
+	}
 	p.said("", "rotate-keys")
 	p.said("", "stop", id)
 	p.said("Stopped", "list")

@@ -38,6 +38,7 @@ func commands(stdin io.Reader, stdout, stderr io.Writer, exit *int) *cobra.Comma
 		u.simple(control.EnsureWorkspace, "ensure-workspace NAME", "make a workspace usable", 1, func(a []string) control.Request { return control.Request{Workspace: a[0]} }),
 		u.simple(control.DeleteWorkspace, "delete-workspace NAME", "delete a workspace", 1, func(a []string) control.Request { return control.Request{Workspace: a[0]} }),
 		u.simple(control.Sweep, "sweep", "sweep now", 0, func([]string) control.Request { return control.Request{} }),
+		u.simple(control.Drop, "drop ID", "end the session of its supervisor, which comes again", 1, func(a []string) control.Request { return control.Request{ID: a[0]} }),
 		u.simple(control.RotateKeys, "rotate-keys", "make a new signing key", 0, func([]string) control.Request { return control.Request{} }),
 		u.exec(), u.events(),
 	} {

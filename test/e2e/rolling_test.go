@@ -1,0 +1,133 @@
+//go:build portcullis_long
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/portcullis-mesh/portcullis/test/images"
+	"github.com/portcullis-mesh/portcullis/test/mesh"
+)
+
+// Each daemon and NATS are restarted as an operator does it, one after the other, while a gateway asks for all that it can ask for. What
+// may be answered then package traffic says. The sandboxes that run notice nothing.
+func TestOperatorLabelOverlayRolls(t *testing.T) {
+	w := &town{installation: install(t, relayBeside), whole: t}
+	settle(t, w)
+	w.under(t, "nothing is restarted", func(t *testing.T) { w.awaitVisitors(t) })
+	for _, daemon := range []string{mesh.Nswatch, mesh.Tokenauth, mesh.Supervisorctl, mesh.Lifecycle} {
+		w.under(t, daemon, func(t *testing.T) { w.roll(t, "deployments", daemon) })
+	}
+	w.under(t, "NATS", func(t *testing.T) { w.roll(t, "statefulsets", images.NATS) }, unproven)
+	w.demandNoRestart(t)
+	w.demandHooks(t)
+	w.remove(t, w.stays)
+	w.remove(t, w.closed)
+}
+
+// awaitVisitors waits until some sandboxes have come and gone since it was called: more have come than can be there at once.
+func (w *town) awaitVisitors(t *testing.T) {
+	t.Helper()
+	const some = 3
+	enough := w.visits.Load() + some
+	w.eventually(t, "sandboxes come and go", func(context.Context) error {
+		if n := w.visits.Load(); n < enough {
+			return fmt.Errorf("%d did, want %d", n, enough)
+		}
+		return nil
+	})
+}
+
+// roll is `kubectl rollout restart` and `kubectl rollout status`, and then waits until no Pod of before is there.
+func (w *town) roll(t *testing.T, kind, name string) {
+	t.Helper()
+	former := w.podsOf(t, name)
+	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().Format(time.RFC3339))
+	apps := w.c.Client().AppsV1()
+	var err error
+	if kind == "deployments" {
+		_, err = apps.Deployments(installed).Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	} else {
+		_, err = apps.StatefulSets(installed).Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	}
+	noError(t, err)
+	began := time.Now()
+	w.awaitReplaced(t, name, former)
+	t.Logf("the Pods of %s were replaced in %s", name, time.Since(began).Round(time.Second))
+	w.awaitVisitors(t)
+}
+
+// demandHooks: what the manifests have done to a container before it is stopped could be done.
+func (w *town) demandHooks(t *testing.T) {
+	t.Helper()
+	events, err := w.c.Client().CoreV1().Events(installed).List(t.Context(), metav1.ListOptions{})
+	noError(t, err)
+	for _, e := range events.Items {
+		if e.Reason == "FailedPreStopHook" {
+			t.Errorf("%s %s: %s", e.InvolvedObject.Name, e.InvolvedObject.FieldPath, e.Message)
+		}
+	}
+}
+
+// podsOf are the uids of a workload's Pods.
+func (w *town) podsOf(t *testing.T, name string) map[types.UID]bool {
+	t.Helper()
+	pods, err := w.c.Client().CoreV1().Pods(installed).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
+	noError(t, err)
+	uids := map[types.UID]bool{}
+	for _, pod := range pods.Items {
+		uids[pod.UID] = true
+	}
+	if len(uids) == 0 {
+		t.Fatalf("%s has no Pods", name)
+	}
+	return uids
+}
+
+// awaitReplaced waits until a workload has as many Pods as before, all of them others, and all ready.
+func (w *town) awaitReplaced(t *testing.T, name string, former map[types.UID]bool) {
+	t.Helper()
+	w.eventually(t, "the Pods of "+name+" are replaced", func(ctx context.Context) error {
+		pods, err := w.c.Client().CoreV1().Pods(installed).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
+		if err != nil {
+			return err
+		}
+		if len(pods.Items) != len(former) {
+			return fmt.Errorf("there are %d, want %d: %s", len(pods.Items), len(former), unready(ctx, w.c))
+		}
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; former[pod.UID] || !readyPod(pod) {
+				return fmt.Errorf("%s is of before or not ready: %s", pod.Name, unready(ctx, w.c))
+			}
+		}
+		return nil
+	})
+}
+
+func readyPod(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// eventually is cluster.Eventually for what takes longer on a machine that is busy with the traffic.
+func (w *town) eventually(t *testing.T, what string, condition func(context.Context) error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, rollLimit, true, func(ctx context.Context) (bool, error) {
+		last = condition(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v (last: %v)", what, err, last)
+	}
+}
