@@ -125,20 +125,29 @@ func TestBasesStandAlone(t *testing.T) {
 	}
 }
 
-// TestOpenShiftPinsNobody: no user or group is named, of any Pod.
+// TestOpenShiftPinsNobody: no user or group is named, of any Pod, the gateway's with what is beside it included.
 func TestOpenShiftPinsNobody(t *testing.T) {
 	t.Parallel()
-	for _, p := range survey(t, rendered(t)["openshift"].Objects).Pods {
-		if s := p.Spec.SecurityContext; s == nil || s.RunAsUser != nil || s.RunAsGroup != nil || s.FSGroup != nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot {
-			t.Errorf("%s says who it runs as: %+v", p.Workload, s)
-		}
-		for _, c := range containers(p) {
-			if c.SecurityContext.RunAsUser != nil || c.SecurityContext.RunAsGroup != nil {
-				t.Errorf("container %s of %s says who it runs as", c.Name, p.Workload)
+	for _, name := range []string{"openshift", "openshift-gateway-relay", "openshift-gateway-lifecycle"} {
+		gateways := 0
+		for _, p := range survey(t, rendered(t)[name].Objects).Pods {
+			if strings.HasSuffix(p.Workload, " openshell") {
+				gateways++
+			}
+			if s := p.Spec.SecurityContext; s == nil || s.RunAsUser != nil || s.RunAsGroup != nil || s.FSGroup != nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot {
+				t.Errorf("%s of %s says who it runs as: %+v", p.Workload, name, s)
+			}
+			for _, c := range containers(p) {
+				if c.SecurityContext.RunAsUser != nil || c.SecurityContext.RunAsGroup != nil {
+					t.Errorf("container %s of %s of %s says who it runs as", c.Name, p.Workload, name)
+				}
+			}
+			if p.Meta.Annotations["openshift.io/required-scc"] != "restricted-v2" {
+				t.Errorf("%s of %s does not ask for restricted-v2", p.Workload, name)
 			}
 		}
-		if p.Meta.Annotations["openshift.io/required-scc"] != "restricted-v2" {
-			t.Errorf("%s does not ask for restricted-v2", p.Workload)
+		if name != "openshift" && gateways != 1 {
+			t.Errorf("%s has %d gateways", name, gateways)
 		}
 	}
 }

@@ -25,6 +25,7 @@ var foreign = []struct{ module, file string }{
 	{"github.com/cert-manager/cert-manager", "deploy/crds/cert-manager.io_certificates.yaml"},
 	{"github.com/cert-manager/cert-manager", "deploy/crds/cert-manager.io_issuers.yaml"},
 	{"github.com/prometheus-operator/prometheus-operator", "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"},
+	{"github.com/prometheus-operator/prometheus-operator", "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml"},
 	{"github.com/prometheus-operator/prometheus-operator", "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml"},
 }
 

@@ -10,10 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -36,11 +33,17 @@ type guard struct {
 // newGuard installs it; edits are pairs of what is in the text of a policy and what is there instead.
 func newGuard(t *testing.T, edits ...string) *guard {
 	t.Helper()
+	return newGuardOf(t, "guarded", 4, edits...)
+}
+
+// newGuardOf installs the policies, of so many objects, that are in a rendering.
+func newGuardOf(t *testing.T, rendering string, objects int, edits ...string) *guard {
+	t.Helper()
 	s := newSite(t)
 	g := &guard{site: s, mesh: s.Namespace(t)}
 	g.label = allowLabel + "-" + g.mesh
 	var matched, edited int
-	for _, object := range rendered(t)["guarded"].Objects {
+	for _, object := range rendered(t)[rendering].Objects {
 		if object.GroupVersionKind().Group != admissionv1.GroupName {
 			continue
 		}
@@ -49,7 +52,7 @@ func newGuard(t *testing.T, edits ...string) *guard {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own := strings.NewReplacer("'"+allowLabel+"'", "'"+g.label+"'", "serviceaccount:portcullis:", "serviceaccount:"+g.mesh+":",
+		own := strings.NewReplacer("'"+allowLabel+"'", "'"+g.label+"'", "'''openshell'''", "'''"+g.mesh+"'''", "serviceaccount:portcullis:", "serviceaccount:"+g.mesh+":",
 			"portcullis-allow-label", "allow-label-"+g.mesh, "portcullis-daemon-writes", "daemon-writes-"+g.mesh).Replace(string(text))
 		if own == string(text) {
 			t.Fatalf("%s %s is not this test's own", object.GetKind(), object.GetName())
@@ -63,8 +66,8 @@ func newGuard(t *testing.T, edits ...string) *guard {
 	if len(edits) > 0 && edited == 0 {
 		t.Fatalf("there is nothing to edit: %q", edits)
 	}
-	if matched != 4 {
-		t.Fatalf("the component has %d objects of admission, not 4", matched)
+	if matched != objects {
+		t.Fatalf("%s has %d objects of admission, not %d", rendering, matched, objects)
 	}
 	return g
 }
@@ -182,6 +185,17 @@ func TestGuardNeedsAllOfIt(t *testing.T) {
 		_, err := g.as(t, "somebody").CoreV1().Namespaces().Patch(t.Context(), g.mesh, types.MergePatchType, label, metav1.PatchOptions{DryRun: all}, sub...)
 		return err
 	}
+	// ends deletes what was there, as a daemon.
+	ends := func(kind string, labels map[string]string) func(*testing.T, *guard) error {
+		return func(t *testing.T, g *guard) error {
+			t.Helper()
+			g.awaitWrites(t, g.mesh)
+			if _, err := g.objects(t, "somebody", kind, g.mesh).Create(t.Context(), thing{kind, labels}.named("s"), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			return g.objects(t, g.account("supervisorctl"), kind, g.mesh).Delete(t.Context(), "s", metav1.DeleteOptions{DryRun: all})
+		}
+	}
 	tests := map[string]struct {
 		edit, instead string
 		attempt       func(*testing.T, *guard) error
@@ -197,15 +211,17 @@ func TestGuardNeedsAllOfIt(t *testing.T) {
 			_, err = g.as(t, "somebody").CoreV1().Namespaces().Finalize(t.Context(), now, metav1.UpdateOptions{DryRun: all})
 			return err
 		}, true},
-		"updates set labels": {"      - UPDATE\n      resources:\n      - namespaces\n", "      resources:\n      - namespaces\n", func(_ *testing.T, g *guard) error { return patch(g) }, true},
-		"what is theirs must be ended": {"variables.trusted || variables.ours", "variables.trusted", func(t *testing.T, g *guard) error {
-			g.awaitWrites(t, g.mesh)
-			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Labels: map[string]string{"openshell.ai/managed-by": "openshell"}}}
-			if _, err := g.Client().CoreV1().Secrets(g.mesh).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			return g.as(t, "system:serviceaccount:"+g.mesh+":supervisorctl").CoreV1().Secrets(g.mesh).Delete(t.Context(), "s", metav1.DeleteOptions{DryRun: all})
-		}, false},
+		"updates set labels":            {"      - UPDATE\n      resources:\n      - namespaces\n", "      resources:\n      - namespaces\n", func(_ *testing.T, g *guard) error { return patch(g) }, true},
+		"what is theirs must be ended":  {"request.operation == 'CREATE' || variables.ours", "variables.trusted", ends("Secret", map[string]string{"openshell.ai/managed-by": "openshell"}), false},
+		"canaries must be ended":        {"fence-canary", "other", ends("Pod", map[string]string{"openshell.ai/component": "fence-canary", "openshell.ai/fence-probe": "p"}), false},
+		"workloads must be ended":       {"openshell.ai/boundary-pair", "other", ends("Pod", map[string]string{"openshell.ai/boundary-pair": "p"}), false},
+		"what is somebody else's stays": {"request.operation == 'CREATE' || variables.ours", "true", ends("Secret", nil), true},
+		"the mesh's own namespace stays": {"request.namespace == request.userInfo.username.split(':')[2]", "false", func(t *testing.T, g *guard) error {
+			g.open(t, g.mesh, map[string]string{g.label: "allowed"})
+			g.awaitWrites(t, g.Namespace(t))
+			_, err := g.objects(t, g.account("supervisorctl"), "Secret", g.mesh).Create(t.Context(), thing{kind: "Secret"}.named("x"), dry)
+			return err
+		}, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -282,91 +298,6 @@ func TestAllowLabelGuard(t *testing.T) {
 		}
 		if _, err := other.Create(t.Context(), labelled(g.mesh+"-y", nil), dry); err != nil {
 			t.Errorf("a namespace without labels: %v", err)
-		}
-	})
-}
-
-// TestDaemonWritesGuard: a daemon makes nothing in a namespace that is not allowed, whatever its rights; what is its own it may end
-// there; and others are not bound.
-func TestDaemonWritesGuard(t *testing.T) {
-	t.Parallel()
-	g := newGuard(t)
-	approver := g.as(t, "approver", approvers).CoreV1()
-	account := func(name string) string { return "system:serviceaccount:" + g.mesh + ":" + name }
-	daemon := g.as(t, account("supervisorctl")).CoreV1()
-	open, shut := g.Namespace(t), g.Namespace(t)
-	if _, err := approver.Namespaces().Patch(t.Context(), open, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"allowed"}}}`, g.label), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	secret := func(labels map[string]string) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Labels: labels}}
-	}
-	g.awaitWrites(t, shut)
-	objects := map[string]struct {
-		resource schema.GroupVersionResource
-		object   map[string]any
-	}{
-		"Secret":         {corev1.SchemeGroupVersion.WithResource("secrets"), map[string]any{"apiVersion": "v1", "kind": "Secret"}},
-		"Service":        {corev1.SchemeGroupVersion.WithResource("services"), map[string]any{"apiVersion": "v1", "kind": "Service", "spec": map[string]any{"clusterIP": "None"}}},
-		"ConfigMap":      {corev1.SchemeGroupVersion.WithResource("configmaps"), map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}},
-		"ServiceAccount": {corev1.SchemeGroupVersion.WithResource("serviceaccounts"), map[string]any{"apiVersion": "v1", "kind": "ServiceAccount"}},
-		"Pod": {corev1.SchemeGroupVersion.WithResource("pods"), map[string]any{
-			"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}},
-		}},
-		"NetworkPolicy": {schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"}, map[string]any{
-			"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "spec": map[string]any{"podSelector": map[string]any{}},
-		}},
-		"Sandbox": {schema.GroupVersionResource{Group: "agents.x-k8s.io", Version: "v1beta1", Resource: "sandboxes"}, map[string]any{
-			"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox",
-			"spec": map[string]any{"podTemplate": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}}}},
-		}},
-	}
-	for kind, test := range objects {
-		for _, name := range []string{"lifecycle", "supervisorctl", "tokenauth", "nswatch"} {
-			t.Run(kind+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				client, err := dynamic.NewForConfig(g.config(account(name)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				object := &unstructured.Unstructured{Object: test.object}
-				object = object.DeepCopy()
-				object.SetName("x")
-				_, err = client.Resource(test.resource).Namespace(shut).Create(t.Context(), object, dry)
-				forbidden(t, "in a namespace that is not allowed", err, shut, g.label+"=allowed")
-				if _, err = client.Resource(test.resource).Namespace(open).Create(t.Context(), object, dry); err != nil {
-					t.Errorf("in an allowed namespace: %v", err)
-				}
-			})
-		}
-	}
-	t.Run("others", func(t *testing.T) {
-		t.Parallel()
-		for _, user := range []string{account("certs"), "system:serviceaccount:" + shut + ":supervisorctl", "somebody"} {
-			if _, err := g.as(t, user).CoreV1().Secrets(shut).Create(t.Context(), secret(nil), dry); err != nil {
-				t.Errorf("%s: %v", user, err)
-			}
-		}
-	})
-	t.Run("what was made before", func(t *testing.T) {
-		t.Parallel()
-		all := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
-		for name, labels := range map[string]map[string]string{"ours": {"openshell.ai/managed-by": "openshell"}, "pair": {"openshell.ai/boundary-pair": "id"}, "foreign": {"a": "b"}} {
-			s := secret(labels)
-			s.Name = name
-			if _, err := approver.Secrets(shut).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			err := daemon.Secrets(shut).Delete(t.Context(), name, all)
-			// That somebody else's becomes theirs by the request itself does not count.
-			_, stolen := daemon.Secrets(shut).Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"labels":{"openshell.ai/managed-by":"openshell"}}}`), metav1.PatchOptions{DryRun: all.DryRun})
-			if name == "foreign" {
-				forbidden(t, "deletes what is not theirs", err, shut)
-				forbidden(t, "takes what is not theirs", stolen, shut)
-			} else if err != nil || stolen != nil {
-				t.Errorf("ends what is theirs, %s: %v, %v", name, err, stolen)
-			}
 		}
 	})
 }

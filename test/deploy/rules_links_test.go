@@ -130,6 +130,9 @@ func budgetsHold(w *deploy.World) (found breaches) {
 		if b.Spec.MinAvailable != nil {
 			found.add("PodDisruptionBudget %s has minAvailable, which holds every drain up where one replica runs", b.Name)
 		}
+		if b.Spec.MaxUnavailable == nil || b.Spec.MaxUnavailable.String() == "0" || b.Spec.MaxUnavailable.String() == "0%" {
+			found.add("PodDisruptionBudget %s lets no Pod go, ever", b.Name)
+		}
 	}
 	for _, p := range w.Pods {
 		if p.Replicas > 1 && !held[p.Workload] {
@@ -146,7 +149,9 @@ func stranger(selector *metav1.LabelSelector) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+		return strings.HasPrefix(r.Key, "portcullis.openshell.ai/")
+	})
 }
 
 // policiesFit: each Pod is bounded in both directions, and what policies name is there.
@@ -161,6 +166,9 @@ func policiesFit(w *deploy.World) (found breaches) {
 			bounded[p.Workload] += len(policy.Spec.PolicyTypes)
 		}
 		for _, rule := range policy.Spec.Ingress {
+			if len(rule.From) == 0 {
+				found.add("NetworkPolicy %s opens to everybody", policy.Name)
+			}
 			found = append(found, peersExist(w, policy, rule.From)...)
 			found = append(found, portsExist(policy, rule.Ports, pods)...)
 		}
@@ -176,6 +184,9 @@ func policiesFit(w *deploy.World) (found breaches) {
 			if len(rule.Ports) == 0 {
 				found.add("NetworkPolicy %s lets every port out", policy.Name)
 			}
+			if len(rule.To) == 0 && slices.ContainsFunc(rule.Ports, beyondCluster) {
+				found.add("NetworkPolicy %s lets out to everywhere, by other ports than those of names and of the API server", policy.Name)
+			}
 		}
 	}
 	for _, p := range w.Pods {
@@ -184,6 +195,12 @@ func policiesFit(w *deploy.World) (found breaches) {
 		}
 	}
 	return found
+}
+
+// beyondCluster reports whether a port is of another service than the cluster's names and its API server, whose addresses no selector
+// reaches.
+func beyondCluster(port networkingv1.NetworkPolicyPort) bool {
+	return port.EndPort != nil || port.Port == nil || !slices.Contains([]int{53, 5353, 443, 6443}, port.Port.IntValue())
 }
 
 // peersExist: a policy opens for somebody, and for somebody who is there or is known by a label of ours. NATS is not there in modes

@@ -65,7 +65,7 @@ func podsFrugal(w *deploy.World) (found breaches) {
 			if _, throttled := c.Resources.Limits[corev1.ResourceCPU]; throttled || !bounded || !wants || !busy {
 				found.add("container %s of %s needs requests of both, a limit of memory and none of processor time", c.Name, p.Workload)
 			}
-			if image, tag, ok := strings.Cut(c.Image, ":"); !ok || tag == "" || tag == "latest" {
+			if image, _, tag := imageOf(c); tag == "" || tag == "latest" {
 				found.add("container %s of %s runs whatever %s is today", c.Name, p.Workload, image)
 			}
 			for _, e := range c.Env {
@@ -96,18 +96,23 @@ func podsEnd(w *deploy.World) (found breaches) {
 	return found
 }
 
-// podsProbed: what stays and listens is looked at, at ports that it has. Whether a Pod is ready is for its main containers to say.
+// podsProbed: what stays and listens is looked at, at ports that it has. Whether a Pod is ready is for its main containers to say. Nothing is
+// ended because it is not ready: it waits, and says why.
 func podsProbed(w *deploy.World) (found breaches) {
 	for _, p := range w.Pods {
 		for _, c := range containers(p) {
 			probes := map[string]*corev1.Probe{"startup": c.StartupProbe, "liveness": c.LivenessProbe, "readiness": c.ReadinessProbe}
-			ours := (strings.HasPrefix(c.Image, "portcullis/") || strings.HasPrefix(c.Image, "nats:")) && len(c.Ports) > 0
+			_, program, _ := imageOf(c)
+			ours := (slices.Contains(daemons, program) || program == "nats") && len(c.Ports) > 0
 			for name, probe := range probes {
 				if probe == nil && ours && stays(p, c) && (name != "readiness" || c.RestartPolicy == nil) {
 					found.add("container %s of %s has no %s probe", c.Name, p.Workload, name)
 				}
 				if probe == nil || probe.HTTPGet == nil {
 					continue
+				}
+				if patience := probe.PeriodSeconds * probe.FailureThreshold; name != "readiness" && strings.HasPrefix(probe.HTTPGet.Path, "/readyz") && patience < aDay {
+					found.add("the %s probe of container %s of %s ends it after %d s of waiting", name, c.Name, p.Workload, patience)
 				}
 				if _, ok := portOf(c, probe.HTTPGet.Port.String()); !ok {
 					found.add("the %s probe of container %s of %s is for port %s, which it does not have", name, c.Name, p.Workload, probe.HTTPGet.Port.String())
@@ -117,6 +122,9 @@ func podsProbed(w *deploy.World) (found breaches) {
 	}
 	return found
 }
+
+// aDay is how many seconds a container may wait until it is ready to start, at least.
+const aDay = 24 * 60 * 60
 
 // portOf finds a container's port by its name or number.
 func portOf(c corev1.Container, port string) (int32, bool) {

@@ -35,10 +35,9 @@ func settingsOf(w *deploy.World, p deploy.Pod) string {
 
 // ours is the daemon that a container runs, as its own settings table calls it; false for a command and for what others run.
 func ours(c corev1.Container) (string, bool) {
-	image, _, _ := strings.Cut(c.Image, ":")
-	daemon, ok := strings.CutPrefix(image, "portcullis/")
+	_, daemon, _ := imageOf(c)
 	switch {
-	case !ok || len(c.Args) == 0:
+	case !slices.Contains(daemons, daemon) || len(c.Args) == 0:
 		return "", false
 	case c.Args[0] == "relay":
 		return "relay", true
@@ -246,7 +245,7 @@ func TestNATSVersion(t *testing.T) {
 	for name, rendering := range rendered(t) {
 		for _, p := range survey(t, rendering.Objects).Pods {
 			for _, c := range containers(p) {
-				if tag, ok := strings.CutPrefix(c.Image, "nats:"); ok {
+				if _, program, tag := imageOf(c); program == "nats" {
 					seen++
 					if !strings.Contains(string(mod), "github.com/nats-io/nats-server/v2 v"+tag+"\n") {
 						t.Errorf("%s installs NATS %s, which is not what go.mod has", name, tag)

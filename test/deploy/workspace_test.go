@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,12 +23,41 @@ func rightsOf(t *testing.T, w *deploy.World, namespace, name string) map[string]
 		for _, verb := range rule.Verbs {
 			for _, group := range rule.APIGroups {
 				for _, of := range rule.Resources {
-					granted[verb+" "+of+"."+group] = true
+					for _, name := range append(slices.Clone(rule.ResourceNames), "")[:max(1, len(rule.ResourceNames))] {
+						granted[strings.TrimSpace(verb+" "+of+"."+group+" "+name)] = true
+					}
 				}
 			}
 		}
 	}
 	return granted
+}
+
+// TestRightsAreTheSame: what is made from an overlay has its rights and no others, but for what a component is about; so what test/rights
+// shows of the overlay holds.
+func TestRightsAreTheSame(t *testing.T) {
+	t.Parallel()
+	all := rendered(t)
+	want := survey(t, all["operator-label"].Objects)
+	for _, name := range []string{"ha", "dev", "openshift", "gateway-relay", "gateway-lifecycle", "prometheus"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			have := slices.DeleteFunc(survey(t, all[name].Objects).Roles, func(r deploy.Role) bool {
+				return !slices.ContainsFunc(want.Roles, func(w deploy.Role) bool { return w.Namespace == r.Namespace && w.Name == r.Name })
+			})
+			if diff := cmp.Diff(want.Roles, have); diff != "" {
+				t.Errorf("other rights than those of operator-label (-operator-label +%s):\n%s", name, diff)
+			}
+			for _, binding := range survey(t, all[name].Objects).Bindings {
+				for _, s := range binding.Subjects {
+					known := slices.ContainsFunc(want.Bindings, func(w deploy.Binding) bool { return w.Name == binding.Name && w.Namespace == binding.Namespace })
+					if slices.Contains(daemons, s.Name) && !known {
+						t.Errorf("%s is bound to %s %s besides", s.Name, binding.Ref.Kind, binding.Ref.Name)
+					}
+				}
+			}
+		})
+	}
 }
 
 // TestRightsAreShared: what the component rights-per-workspace takes away, the component workspace gives back in one namespace, and
