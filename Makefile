@@ -102,7 +102,7 @@ test-long: compiler ## Run the tests that take too long for make test: every wri
 	$(CLUSTER) build controlplane
 	$(CLUSTER) run controlplane -- $(LONG) -run 'Crash|ManyAtOnce|Damage' -v ./test/supervisor
 	$(CLUSTER) run controlplane -- $(LONG) -v ./test/lifecycle
-	$(CLUSTER) run controlplane -- $(LONG) -skip UpOnANode -v ./test/demo/... ./test/images/... ./test/broker
+	$(CLUSTER) run controlplane -- $(LONG) -skip UpOnANode -v ./test/demo/... ./test/images/... ./test/broker ./test/manual
 	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; \
 		$(CLUSTER) run node -- $(LONG) -run 'Demo|Shipped|OperatorLabelOverlay' -v ./test/e2e; \
 		$(CLUSTER) run node -- $(LONG) -run UpOnANode -v ./test/demo/cmd/demo; $(CLUSTER) down node; \
@@ -120,9 +120,9 @@ check: verify lint ## Run everything that looks at the code without running it.
 
 .PHONY: lint
 lint: $(GOLANGCI) $(BUF) ## Check format and style of Go and proto files.
-	@for m in $(MODULES) test/cluster/binaries/etcd test/cluster/binaries/coredns; do \
+	@for m in $(MODULES) test/cluster/binaries/etcd test/cluster/binaries/coredns test/deploy/promql; do \
 		echo "lint $$m"; \
-		work=$$(case $$m in test/cluster/binaries/*) echo off;; esac); \
+		work=$$(case $$m in test/cluster/binaries/*|test/deploy/promql) echo off;; esac); \
 		(cd $$m && GOWORK=$$work $(GOLANGCI) fmt --diff ./... && GOWORK=$$work $(GOLANGCI) run --allow-parallel-runners ./...); \
 	done
 	cd proto && $(BUF) lint && $(BUF) format --diff --exit-code
@@ -138,7 +138,7 @@ verify: $(BUF) $(PROTOC) ## Check that what is generated or pinned is current an
 		echo "verify $$m alone"; \
 		(cd $$m && export GOWORK=off && go mod tidy -diff && go build ./... && go vet -tags portcullis_long ./...); \
 	done
-	@for m in tools/*/ test/cluster/binaries/*/ test/deploy/crds test/broker/natscli; do (cd $$m && GOWORK=off go mod tidy -diff); done
+	@for m in tools/*/ test/cluster/binaries/*/ test/deploy/crds test/deploy/promql test/broker/natscli; do (cd $$m && GOWORK=off go mod tidy -diff); done
 
 .PHONY: vuln
 vuln: $(GOVULN) ## Look every module up in Go's vulnerability database, or in the copy that GOVULNDB names.
