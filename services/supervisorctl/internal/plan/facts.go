@@ -40,6 +40,9 @@ func (k Known[T]) Value() (T, bool) { return k.value, k.standing == found }
 // Absent reports whether it is known that there is no such object.
 func (k Known[T]) Absent() bool { return k.standing == absent }
 
+// Unseen reports whether nobody looked.
+func (k Known[T]) Unseen() bool { return k.standing == unseen }
+
 // unknown reports whether nothing is known, and why.
 func (k Known[T]) unknown() (string, bool) {
 	switch {

@@ -142,8 +142,8 @@ func (e *entry) settles() time.Time {
 	return at
 }
 
-// when is the time of the next look, and whether nothing calls for it.
-func (e *entry) when(suspect bool, most time.Duration) (due time.Time, calm bool) {
+// when is the time of the next look, and whether nothing calls for it. What has fallen is not gathered with other changes.
+func (e *entry) when(suspect, fallen bool, most time.Duration) (due time.Time, calm bool) {
 	earliest := e.last.Add(gap)
 	if e.ending == failed || e.ending == busy {
 		earliest = e.last.Add(max(e.again, gap))
@@ -155,6 +155,8 @@ func (e *entry) when(suspect bool, most time.Duration) (due time.Time, calm bool
 	switch {
 	case changed && e.box == nil:
 		return later(e.changed.Add(orphanGrace), earliest), false
+	case changed && fallen && !e.distant:
+		return later(e.changed, earliest), false
 	case changed && (!e.distant || e.ending == never):
 		return later(later(e.changed, e.settles()), earliest), e.ending == never && !suspect
 	case changed && e.ending == settled: // there is nothing to do but to tell
@@ -184,11 +186,19 @@ func (e *entry) suspect(fence *object, egress bool) bool {
 		return true
 	case r.Generation == "": // stopped, or not ours to watch over
 		return e.has(pods, "", workspace.RoleSupervisor)
-	case r.Readiness != runstate.Ready, fence == nil, !egress, fence.deleting, fence.uid != r.FenceUID, fence.generation != r.FenceGeneration:
-		return true
 	default:
-		return !e.has(services, "", "") || !e.has(pods, r.SupervisorUID, workspace.RoleSupervisor) || !e.has(pods, r.WorkloadUID, workspace.RoleWorkload)
+		return r.Readiness != runstate.Ready || e.fallen(fence, egress)
 	}
+}
+
+// fallen reports whether the cached metadata alone show that a run has lost its fence, or has another one, its Service or a Pod.
+func (e *entry) fallen(fence *object, egress bool) bool {
+	r := &e.record
+	switch {
+	case fence == nil, !egress, fence.deleting, fence.uid != r.FenceUID, fence.generation != r.FenceGeneration:
+		return true
+	}
+	return !e.has(services, "", "") || !e.has(pods, r.SupervisorUID, workspace.RoleSupervisor) || !e.has(pods, r.WorkloadUID, workspace.RoleWorkload)
 }
 
 // has reports whether a part is there that is not going; an empty uid is any.

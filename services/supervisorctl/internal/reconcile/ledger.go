@@ -202,7 +202,9 @@ func (l *ledger) schedule(e *entry) {
 	if l.degraded() {
 		most = min(most, l.pace.most)
 	}
-	e.due, e.calm = e.when(e.ending == never && l.suspect(e), most)
+	fence, egress := l.fenceOf(e)
+	fallen := e.box != nil && e.readable && e.record.Phase == runstate.Released && e.fallen(fence, egress)
+	e.due, e.calm = e.when(e.ending == never && e.suspect(fence, egress), fallen, most)
 	if e.calm {
 		heap.Push(&l.calm, e)
 	} else {
@@ -230,9 +232,10 @@ func (l *ledger) ready() bool {
 
 func (l *ledger) degraded() bool { return l.broken != [kinds]bool{} }
 
-func (l *ledger) suspect(e *entry) bool {
-	egress := l.fences[[2]string{e.key.namespace, workspace.SupervisorEgress}]
-	return e.suspect(l.fences[[2]string{e.key.namespace, workspace.WorkloadFence}], egress != nil && !egress.deleting)
+// fenceOf is the policy that fences the namespace's workloads, nil when there is none, and whether there is one for its supervisors.
+func (l *ledger) fenceOf(e *entry) (fence *object, egress bool) {
+	supervisors := l.fences[[2]string{e.key.namespace, workspace.SupervisorEgress}]
+	return l.fences[[2]string{e.key.namespace, workspace.WorkloadFence}], supervisors != nil && !supervisors.deleting
 }
 
 // task is one look to make.

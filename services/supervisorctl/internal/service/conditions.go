@@ -31,11 +31,12 @@ func conditions(ref plan.Ref, f *plan.Facts, r *runstate.Record) []*supervisorv1
 }
 
 // reopened adds to the condition of a fence that stands what other policies make of it. The fence is there and what it must be, so it
-// stays available (contract 7.13): whether anybody is to be cut off for what somebody else allowed is not ours to decide.
+// stays available (contract 7.13): whether anybody is to be cut off for what somebody else allowed is not ours to decide. A start does not
+// look for them: the loop does, and a call for the status.
 func reopened(c *supervisorv1.Condition, k plan.Known[[]plan.Opening]) *supervisorv1.Condition {
 	openings, ok := k.Value()
 	switch {
-	case c.GetAvailability() != supervisorv1.Availability_AVAILABILITY_AVAILABLE:
+	case c.GetAvailability() != supervisorv1.Availability_AVAILABILITY_AVAILABLE, k.Unseen():
 	case !ok:
 		c.Message = "whether another policy opens it is not known"
 	case len(openings) > 0:

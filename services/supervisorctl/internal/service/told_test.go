@@ -87,6 +87,16 @@ func TestAReopenedFenceIsReported(t *testing.T) {
 	}
 }
 
+// TestNobodyLookedForOpenings: a start does not, and then nothing is said of them.
+func TestNobodyLookedForOpenings(t *testing.T) {
+	facts := standing()
+	want := look(t, facts).GetConditions()[0].GetMessage()
+	facts.Openings = plan.Known[[]plan.Opening]{}
+	if got := look(t, facts).GetConditions()[0].GetMessage(); got != want {
+		t.Errorf("%q is said of a fence that nobody looked behind, want %q", got, want)
+	}
+}
+
 // TestWhenAConditionCameToBe is told where the cluster records it of this very state, and nowhere else.
 func TestWhenAConditionCameToBe(t *testing.T) {
 	at := time.Unix(1796006999, 0)
