@@ -1,6 +1,8 @@
 package command
 
 import (
+	"context"
+
 	"github.com/cenkalti/backoff/v4"
 	"github.com/spf13/cobra"
 
@@ -18,17 +20,17 @@ type settled[S Settings] struct {
 	cfg     *driverconf.Config
 	own     S
 	tracing telemetry.Config
+	// waited says that they could not be read at first.
+	waited bool
 }
 
 // settle reads the settings, and when they are wrong, at once and for good if there is no address. Else probes are answered there: alive,
 // and not ready with what is wrong, which is looked at again until it is right. Nothing and no error: a stop came first.
-func (d Daemon[S]) settle(cmd *cobra.Command, file string, env Environment, address string) (*settled[S], error) {
+func (d Daemon[S]) settle(ctx context.Context, cmd *cobra.Command, file string, env Environment, address string) (*settled[S], error) {
 	found, wrong := d.load(cmd, file, env)
 	if wrong == nil || address == "" {
 		return found, wrong
 	}
-	ctx, release := daemon.SignalContext(cmd.Context(), env.Exit)
-	defer release()
 	log, err := d.logger(driverconf.LogInfo, env)
 	if err != nil {
 		return nil, err
@@ -41,6 +43,7 @@ func (d Daemon[S]) settle(cmd *cobra.Command, file string, env Environment, addr
 			return nil, err
 		}
 	}
+	found.waited = true
 	return found, nil
 }
 
@@ -52,9 +55,11 @@ func retries() backoff.BackOff {
 
 // serve is the whole life of the daemon.
 func (d Daemon[S]) serve(cmd *cobra.Command, file string, env Environment, address string) error {
-	found, err := d.settle(cmd, file, env, address)
+	ctx, release := daemon.SignalContext(cmd.Context(), env.Exit)
+	defer release()
+	found, err := d.settle(ctx, cmd, file, env, address)
 	if err != nil || found == nil {
 		return err
 	}
-	return d.run(cmd.Context(), found, env)
+	return d.run(ctx, found, env)
 }

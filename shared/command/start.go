@@ -38,8 +38,6 @@ type start[S Settings] struct {
 }
 
 func (d Daemon[S]) run(ctx context.Context, found *settled[S], env Environment) error {
-	ctx, release := daemon.SignalContext(ctx, env.Exit)
-	defer release()
 	log, err := d.logger(found.cfg.Portcullis.LogLevel, env)
 	if err != nil {
 		return err
@@ -47,6 +45,9 @@ func (d Daemon[S]) run(ctx context.Context, found *settled[S], env Environment) 
 	s := &start[S]{settled: *found, daemon: d, env: env, log: log, address: found.own.Process().HTTPAddress}
 	stop := s.tellOnPod(ctx)
 	defer stop()
+	if s.events != nil && s.waited {
+		s.events.Resume()
+	}
 	for pause := retries(); ; {
 		why, err := s.try(ctx)
 		if why == nil || ctx.Err() != nil {

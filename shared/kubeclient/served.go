@@ -14,7 +14,8 @@ import (
 const askAgain = 30 * time.Second
 
 // Served is a readiness check: nil while the API server serves a group of resources. What is not known yet is an error; once it is known,
-// an API server that cannot be asked changes nothing: that is for Clients.Ready to tell. Safe for concurrent use.
+// an API server that cannot be asked changes nothing: that is for Clients.Ready to tell. An account that may not ask, where discovery is
+// narrowed, learns from its calls what is not served. Safe for concurrent use.
 type Served struct {
 	clients *Clients
 	group   string
@@ -48,7 +49,7 @@ func (s *Served) Ready(ctx context.Context) error {
 	case status == http.StatusNotFound:
 		s.known = time.Time{}
 		return fmt.Errorf("kubernetes API %s serves no %s: %s", s.clients.server, s.group, s.advice)
-	case !known.IsZero():
+	case !known.IsZero(), status == http.StatusForbidden: // who may not ask learns it from the calls themselves
 		return nil
 	case err != nil:
 		return fmt.Errorf("kubernetes API could not be asked whether it serves %s: %w", s.group, pemfile.OneLine(err))

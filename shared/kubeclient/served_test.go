@@ -36,9 +36,11 @@ func TestServed(t *testing.T) {
 		{0, 503, 5, ""},
 		{0, 404, 6, "serves no agents.x-k8s.io: install the CRD"},
 		{0, 503, 7, "does not say"},
-		{0, 200, 8, ""},
-		{askAgain, 200, 9, ""},
-		{askAgain - 1, 404, 9, ""},
+		{0, 403, 8, ""},
+		{0, 503, 9, "does not say"},
+		{0, 200, 10, ""},
+		{askAgain, 200, 11, ""},
+		{askAgain - 1, 404, 11, ""},
 	} {
 		now = now.Add(step.later)
 		status.Store(step.status)

@@ -61,6 +61,13 @@ func (a *Announcer) Register(reg prometheus.Registerer) error {
 	return nil
 }
 
+// Resume has it say that all is well once that is so, as if it had told of trouble: a former announcer of the same process may have.
+func (a *Announcer) Resume() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ledger.open = true
+}
+
 // Observe notes the answer of all readiness checks and returns at once. That of a daemon that stops is no news.
 func (a *Announcer) Observe(ready daemon.Report) {
 	if ready.Problem != nil {

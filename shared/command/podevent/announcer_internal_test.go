@@ -87,6 +87,25 @@ func pass(d time.Duration) { time.Sleep(d); synctest.Wait() }
 
 func report(checks ...string) daemon.Report { return daemon.Report{Results: failing(checks...)} }
 
+// What an announcer before this one told is ended too.
+func TestResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &pen{}
+		a, stop := announcing(t, to)
+		a.Resume()
+		pass(time.Second)
+		if got := to.told(); got != "" {
+			t.Errorf("told before anything was observed: %s", got)
+		}
+		a.Observe(report("bucket", ""))
+		pass(time.Second)
+		stop()
+		if got := to.told(); got != "Ready ready again: every readiness check passes" {
+			t.Errorf("told %q", got)
+		}
+	})
+}
+
 func TestTellsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &pen{}

@@ -110,7 +110,7 @@ func (l *ledger) next(now time.Time) (n notice, when time.Time, none bool) {
 	for check, t := range l.troubles {
 		consider(notice{check, reasonOf(check), t.message, t.since}, t.told.due(t.message, t.since.Add(patience)))
 	}
-	if len(l.troubles) == 0 && l.open {
+	if len(l.troubles) == 0 && l.open && !l.over.IsZero() {
 		const message = "ready again: every readiness check passes"
 		consider(notice{reason: reasonReady, message: message, since: l.over}, l.end.due(message, l.over))
 	}
