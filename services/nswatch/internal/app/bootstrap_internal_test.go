@@ -21,7 +21,8 @@ func TestBootstrapEmbedded(t *testing.T) {
 	conn := connectTo(t, srv.URL())
 	ctx, cancel := context.WithCancel(t.Context())
 	bounds := audit.DefaultConfig()
-	bounds.MaxAge, bounds.Replicas = driverconf.Duration(48*time.Hour), 3
+	// The server reserves MaxBytes of its store, and the bucket needs some of that too, whichever is made first.
+	bounds.MaxAge, bounds.Replicas, bounds.MaxBytes = driverconf.Duration(48*time.Hour), 3, 16<<20
 	var tasks sync.WaitGroup
 	ended := make(chan error, 2)
 	for _, wanted := range []thing{bucket(), stream(bounds)} {
