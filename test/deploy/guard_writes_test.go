@@ -145,9 +145,18 @@ func (g *guard) open(t *testing.T, namespace string, labels map[string]string) {
 
 var dry = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
-// demandWrites: the daemons make things of every kind in open and nowhere else, end and change what is theirs everywhere, and nothing that
-// is not, nowhere.
-func (g *guard) demandWrites(t *testing.T, open, shut string, why ...string) {
+// ending says what daemons may do, to what is theirs, in a namespace that is not allowed.
+type ending struct{ change, remove func(kind string) bool }
+
+var (
+	endsNothing = ending{func(string) bool { return false }, func(string) bool { return false }}
+	// endsRuns is what it takes to stop a run.
+	endsRuns = ending{func(kind string) bool { return kind == "Sandbox" }, func(string) bool { return true }}
+)
+
+// demandWrites: the daemons make things of every kind in open and nowhere else, change and delete there what is theirs, elsewhere so far as
+// may says, and nothing that is not theirs, nowhere.
+func (g *guard) demandWrites(t *testing.T, open, shut string, may ending, why ...string) {
 	t.Helper()
 	for kind := range written {
 		for _, name := range daemons {
@@ -185,11 +194,13 @@ func (g *guard) demandWrites(t *testing.T, open, shut string, why ...string) {
 	for i, title := range slices.Sorted(maps.Keys(things)) {
 		t.Run("theirs/"+title, func(t *testing.T) {
 			t.Parallel()
-			for _, namespace := range []string{open, shut} {
-				if taken, deleted := change(t, things[title], namespace, fmt.Sprintf("theirs-%d", i)); taken != nil || deleted != nil {
-					t.Errorf("in %s: %v, %v", namespace, taken, deleted)
-				}
+			o := things[title]
+			if taken, deleted := change(t, o, open, fmt.Sprintf("theirs-%d", i)); taken != nil || deleted != nil {
+				t.Errorf("in %s: %v, %v", open, taken, deleted)
 			}
+			taken, deleted := change(t, o, shut, fmt.Sprintf("theirs-%d", i))
+			goes(t, "changes it in "+shut, taken, may.change(o.kind), shut)
+			goes(t, "deletes it in "+shut, deleted, may.remove(o.kind), shut)
 		})
 	}
 	for kind := range written {
@@ -199,11 +210,22 @@ func (g *guard) demandWrites(t *testing.T, open, shut string, why ...string) {
 				for _, namespace := range []string{open, shut} {
 					name := fmt.Sprintf("foreign-%d", i)
 					taken, deleted := change(t, thing{kind, labels}, namespace, name)
-					forbidden(t, "changes what is not theirs", taken, namespace, name, written[kind].resource.Resource)
-					forbidden(t, "deletes what is not theirs", deleted, namespace, name)
+					forbidden(t, "changes what is not theirs", taken, namespace)
+					forbidden(t, "deletes what is not theirs", deleted, namespace)
 				}
 			}
 		})
+	}
+}
+
+// goes demands that something goes, or the guard's refusal.
+func goes(t *testing.T, what string, err error, want bool, says ...string) {
+	t.Helper()
+	switch {
+	case !want:
+		forbidden(t, what, err, says...)
+	case err != nil:
+		t.Errorf("%s: %v", what, err)
 	}
 }
 
@@ -216,7 +238,8 @@ func TestDaemonWritesGuard(t *testing.T) {
 	label := map[string]string{g.label: "allowed"}
 	g.open(t, open, label)
 	g.awaitWrites(t, shut)
-	g.demandWrites(t, open, shut, g.label+"=allowed")
+	g.demandWrites(t, open, shut, endsRuns, g.label+"=allowed")
+	g.demandNoRaise(t, open, shut)
 	t.Run("reserved", func(t *testing.T) {
 		t.Parallel()
 		kube := "kube-" + g.mesh
@@ -227,6 +250,41 @@ func TestDaemonWritesGuard(t *testing.T) {
 			forbidden(t, "in a namespace that no label opens", err, namespace, "their own")
 		}
 	})
+}
+
+// demandNoRaise: in a namespace that has lost the label a Sandbox is suspended and told about, and neither resumed nor given another Pod.
+func (g *guard) demandNoRaise(t *testing.T, open, shut string) {
+	t.Helper()
+	const theirs = `"metadata":{"labels":{"openshell.ai/managed-by":"openshell"}}`
+	tests := map[string]struct {
+		before, patch string
+		goes          bool
+	}{
+		"suspends":                {`"operatingMode":"Running"`, `{"spec":{"operatingMode":"Suspended"}}`, true},
+		"tells of one that runs":  {`"operatingMode":"Running"`, `{"metadata":{"annotations":{"a":"b"}}}`, true},
+		"resumes":                 {`"operatingMode":"Suspended"`, `{"spec":{"operatingMode":"Running"}}`, false},
+		"resumes by the default":  {`"operatingMode":"Suspended"`, `{"spec":{"operatingMode":null}}`, false},
+		"gives it another volume": {`"operatingMode":"Suspended"`, `{"spec":{"podTemplate":{"spec":{"volumes":[{"name":"v","emptyDir":{}}]}}}}`, false},
+	}
+	for i, name := range slices.Sorted(maps.Keys(tests)) {
+		t.Run("raise/"+name, func(t *testing.T) {
+			t.Parallel()
+			test := tests[name]
+			for _, namespace := range []string{open, shut} {
+				text := fmt.Sprintf(`{"apiVersion":"agents.x-k8s.io/v1beta1","kind":"Sandbox",%s,"spec":{%s,"podTemplate":{"spec":{"containers":[{"name":"c","image":"i"}]}}}}`, theirs, test.before)
+				o := &unstructured.Unstructured{}
+				if err := o.UnmarshalJSON([]byte(text)); err != nil {
+					t.Fatal(err)
+				}
+				o.SetName(fmt.Sprintf("raise-%d", i))
+				if _, err := g.objects(t, "somebody", "Sandbox", namespace).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				_, err := g.objects(t, g.account("supervisorctl"), "Sandbox", namespace).Patch(t.Context(), o.GetName(), types.MergePatchType, []byte(test.patch), metav1.PatchOptions{DryRun: dry.DryRun})
+				goes(t, name+" in "+namespace, err, test.goes || namespace == open, "raise nothing")
+			}
+		})
+	}
 }
 
 // makeNamespace makes one of another name than those of tests.
@@ -251,7 +309,7 @@ func TestManagedWritesGuard(t *testing.T) {
 	other[workspace.LabelGatewayID] = "other"
 	g.open(t, shut, other)
 	g.awaitWrites(t, shut)
-	g.demandWrites(t, open, shut, g.mesh)
+	g.demandWrites(t, open, shut, endsNothing, g.mesh)
 	t.Run("namespaces", func(t *testing.T) {
 		t.Parallel()
 		lifecycle := g.as(t, g.account("lifecycle")).CoreV1().Namespaces()
@@ -293,11 +351,7 @@ func TestManagedWritesGuard(t *testing.T) {
 		}
 		for name, test := range tests {
 			err := test.do(t.Context())
-			if test.goes && err != nil {
-				t.Errorf("%s: %v", name, err)
-			} else if !test.goes {
-				forbidden(t, name, err, g.mesh)
-			}
+			goes(t, name, err, test.goes, g.mesh)
 		}
 	})
 	t.Run("reserved", func(t *testing.T) {

@@ -36,7 +36,7 @@ func podsTell(w *deploy.World) (found breaches) {
 	return found
 }
 
-// mayTell reports whether a Role lets the Pod's account write Events in the Pod's namespace, and there alone.
+// mayTell reports whether a Role lets the Pod's account write Events in the Pod's namespace.
 func mayTell(w *deploy.World, p deploy.Pod) bool {
 	for _, b := range w.Bindings {
 		if b.Namespace != p.Namespace || b.Ref.Kind != "Role" || !slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool {

@@ -15,9 +15,22 @@ import (
 type fence struct {
 	// label is the label of allowed namespaces, as key=value; gateway is whose namespaces are allowed in managed mode.
 	label, gateway string
-	// bound is the expression that says whose writes are meant.
+	// bound is the expression that says whose writes are meant, of is which.
 	bound string
+	of    []admissionv1.NamedRuleWithOperations
 }
+
+// judges reports whether all writes to a resource are judged by the policy.
+func (f fence) judges(group, resource string) bool {
+	return slices.ContainsFunc(f.of, func(r admissionv1.NamedRuleWithOperations) bool {
+		all := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete}
+		return slices.Contains(r.APIGroups, group) && slices.Contains(r.Resources, resource) && slices.Equal(r.APIVersions, []string{"*"}) &&
+			len(r.ResourceNames) == 0 && slices.Equal(r.Operations, all)
+	})
+}
+
+// unbounded are what the daemons may write in every namespace and no policy judges: a review, and what they tell about Sandboxes.
+var unbounded = []string{"tokenreviews", "events"}
 
 // writesAreGuarded: where a label or the gateway's name says which namespaces may hold sandboxes, the API server holds the daemons to just
 // these; otherwise there is no such policy, since it would refuse every write, and no right to write in every namespace either.
@@ -42,8 +55,9 @@ func writesAreGuarded(w *deploy.World) (found breaches) {
 			found.add("gateway_id in %s is %q, and the daemons may write in namespaces of gateway %q", c.Name, gateway, guard.gateway)
 		}
 	}
-	if guard == (fence{}) {
-		return append(found, writesAreFew(w)...)
+	found = append(found, writesAreFew(w, guard)...)
+	if guard.bound == "" {
+		return found
 	}
 	for _, p := range w.Pods {
 		// As the API server calls whoever runs there.
@@ -56,17 +70,23 @@ func writesAreGuarded(w *deploy.World) (found breaches) {
 	return found
 }
 
-// writesAreFew: nobody may change what is in namespaces in all of them at once.
-func writesAreFew(w *deploy.World) (found breaches) {
+// writesAreFew: what somebody may write in all namespaces at once is bounded by the policy.
+func writesAreFew(w *deploy.World, guard fence) (found breaches) {
 	for _, b := range w.Bindings {
 		for _, r := range w.Roles {
 			if b.Namespace != "" || r.Namespace != "" || r.Name != b.Ref.Name {
 				continue
 			}
 			for _, rule := range r.Rules {
-				writes := slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) })
-				if writes && !slices.Equal(rule.Resources, []string{"tokenreviews"}) {
-					found.add("role %s lets %v be written in every namespace, and no policy bounds it", r.Name, rule.Resources)
+				if !slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }) {
+					continue
+				}
+				for _, resource := range rule.Resources {
+					for _, group := range rule.APIGroups {
+						if !slices.Contains(unbounded, resource) && !guard.judges(group, resource) {
+							found.add("role %s lets %s be written in every namespace, and no policy bounds it", r.Name, resource)
+						}
+					}
 				}
 			}
 		}
@@ -77,7 +97,7 @@ func writesAreFew(w *deploy.World) (found breaches) {
 // guardIn is the policy of a component write-guard* that is in force.
 func guardIn(w *deploy.World, found *breaches) (guard fence) {
 	const name = "portcullis-daemon-writes"
-	bound := false
+	bound, refuses := false, false
 	for _, object := range w.Objects {
 		if object.GetName() != name {
 			continue
@@ -104,9 +124,13 @@ func guardIn(w *deploy.World, found *breaches) (guard fence) {
 			for _, c := range p.Spec.MatchConditions {
 				guard.bound += c.Expression
 			}
+			if m := p.Spec.MatchConstraints; m != nil && m.NamespaceSelector == nil && m.ObjectSelector == nil && len(m.ExcludeResourceRules) == 0 {
+				guard.of = m.ResourceRules
+			}
+			refuses = p.Spec.FailurePolicy != nil && *p.Spec.FailurePolicy == admissionv1.Fail
 		}
 	}
-	if !bound {
+	if !bound || !refuses {
 		return fence{}
 	}
 	return guard
