@@ -100,7 +100,7 @@ test-units: compiler ## Run the tests that need nothing, with the simulations.
 .PHONY: test-long
 test-long: compiler ## Run the tests that take too long for make test: every write a crash point, fifty sandboxes at once, the whole demo (root); takes some forty minutes.
 	$(CLUSTER) build controlplane
-	$(CLUSTER) run controlplane -- $(LONG) -run 'Crash|ManyAtOnce|Damage' -v ./test/supervisor
+	$(CLUSTER) run controlplane -- $(LONG) -run 'Crash|ManyAtOnce|Damage|Premises' -v ./test/supervisor
 	$(CLUSTER) run controlplane -- $(LONG) -v ./test/lifecycle
 	$(CLUSTER) run controlplane -- $(LONG) -skip UpOnANode -v ./test/demo/... ./test/images/... ./test/broker ./test/manual
 	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; \

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/portcullis-mesh/portcullis/test/agentsandbox"
 	"github.com/portcullis-mesh/portcullis/test/agentsandbox/reconcile"
@@ -231,11 +232,12 @@ func (r *reader) succeed(ctx context.Context, t *testing.T, b commands.Block) {
 			continue
 		}
 		r.typed[s.document+" "+s.block]++
-		for !strings.Contains(out, s.said) && ctx.Err() == nil {
+		_ = wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 			if again, err := r.shell.Run(ctx, b.Text); err == nil {
 				out = again
 			}
-		}
+			return strings.Contains(out, s.said), nil
+		})
 		if !strings.Contains(out, s.said) {
 			t.Errorf("%s: it does not show %q:\n%s\n%s", b.Where(), s.said, b.Text, out)
 		}

@@ -103,7 +103,8 @@ func (w *town) load(t *testing.T) *traffic.Load {
 	churn := func(namespace string, standing traffic.Standing) traffic.Churn {
 		return traffic.Churn{
 			Standing: standing, Wish: func() *computev1.DriverSandbox { return w.visitor(t, namespace, standing) }, Bundle: func(id string) []byte { return w.bundle(t, id) },
-			Left: func(ctx context.Context, s *computev1.DriverSandbox) []string { return w.left(ctx, namespace, s) },
+			Left:  func(ctx context.Context, s *computev1.DriverSandbox) []string { return w.left(ctx, namespace, s) },
+			Lived: func() { w.visits.Add(1) },
 		}
 	}
 	return &traffic.Load{
@@ -124,7 +125,6 @@ func (w *town) visitor(t *testing.T, namespace string, standing traffic.Standing
 	id := fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 	name := fmt.Sprintf("visitor-%d", w.lives.Add(1))
 	if standing == traffic.Allowed {
-		w.visits.Add(1)
 		volume(t, w.c, namespace, "workspace-"+name)
 	}
 	return &computev1.DriverSandbox{Id: id, Name: name, Workspace: namespace, Spec: &computev1.DriverSandboxSpec{
@@ -184,6 +184,9 @@ func (w *town) under(t *testing.T, what string, do func(t *testing.T), excuses .
 			t.Logf("%s:\n%s", what, traffic.Count(requests))
 			for _, f := range traffic.Judge(requests, excuses...) {
 				t.Error(f)
+			}
+			if calls := traffic.Undecided(requests); len(calls) > 0 {
+				t.Errorf("nobody ever said no to %v for what is not allowed", calls)
 			}
 			w.demandResidents(t)
 		}()

@@ -364,3 +364,10 @@ func stands(run func(*supervisor.Box) supervisor.Run, without ...string) func(co
 		return nil
 	}
 }
+
+// The same holds of the older version of the resource.
+func TestPremisesOfAWriteInV1alpha1(t *testing.T) {
+	t.Parallel()
+	c, dialect := dialects["v1alpha1"](t)
+	premises(t, c, dialect)
+}

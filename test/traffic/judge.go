@@ -86,6 +86,26 @@ func Judge(requests []Request, excuses ...Excuse) []Fault {
 	return found
 }
 
+// Undecided are the calls that would be a yes for what is not allowed and were never answered by a known no: that none of them was granted
+// shows nothing then. A no that nobody could find out is none.
+func Undecided(requests []Request) (calls []Call) {
+	decided := map[Call]bool{}
+	for _, r := range requests {
+		rule := rules[r.Call]
+		if !rule.grants || r.Standing == Allowed {
+			continue
+		}
+		decided[r.Call] = decided[r.Call] || slices.ContainsFunc(r.Attempts, func(a Attempt) bool { return slices.Contains(rule.no, a.Code) })
+	}
+	for call, yes := range decided {
+		if !yes {
+			calls = append(calls, call)
+		}
+	}
+	slices.Sort(calls)
+	return calls
+}
+
 func judge(r Request) (found []Fault) {
 	fault := func(kind Kind, format string, args ...any) {
 		found = append(found, Fault{Kind: kind, Request: r, Why: fmt.Sprintf(format, args...)})

@@ -174,3 +174,29 @@ func TestCount(t *testing.T) {
 		t.Errorf("it says\n%s", text)
 	}
 }
+
+// TestUndecided: a barred call that was only ever answered by "not now" shows nothing, and one no is enough.
+func TestUndecided(t *testing.T) {
+	barred := func(call traffic.Call, of ...codes.Code) traffic.Request {
+		r := traffic.Request{Call: call, Sandbox: id}
+		for _, code := range of {
+			r.Attempts = append(r.Attempts, refusal(code))
+		}
+		return r
+	}
+	for name, tc := range map[string]struct {
+		requests []traffic.Request
+		want     []traffic.Call
+	}{
+		"nothing was asked":      {nil, nil},
+		"allowed":                {[]traffic.Request{good()[traffic.Create]}, nil},
+		"never a no":             {[]traffic.Request{barred(traffic.Create, codes.Unavailable), barred(traffic.Authenticate, codes.DeadlineExceeded)}, []traffic.Call{traffic.Authenticate, traffic.Create}},
+		"a no at last":           {[]traffic.Request{barred(traffic.Create, codes.Unavailable, codes.FailedPrecondition)}, nil},
+		"a no of another":        {[]traffic.Request{barred(traffic.Create, codes.Unavailable), barred(traffic.Create, codes.FailedPrecondition)}, nil},
+		"the no of another call": {[]traffic.Request{barred(traffic.Authenticate, codes.FailedPrecondition)}, []traffic.Call{traffic.Authenticate}},
+	} {
+		if got := traffic.Undecided(tc.requests); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}

@@ -43,6 +43,8 @@ type Churn struct {
 	Bundle func(id string) []byte
 	// Left waits until nothing is there of a sandbox, and returns what still is when it gives up.
 	Left func(ctx context.Context, sandbox *computev1.DriverSandbox) []string
+	// Lived, if there is one, is called for each sandbox that was made and is deleted.
+	Lived func()
 }
 
 // Run makes requests until ctx ends, finishes those that are under way, deletes what the churns have made, and returns every request.
@@ -186,6 +188,9 @@ func (r *runner) life(ctx context.Context, c Churn) {
 	})
 	if deleted.last().Code == codes.OK {
 		deleted.Left = c.Left(ctx, wish)
+		if c.Lived != nil {
+			c.Lived()
+		}
 	}
 	r.note(deleted)
 }
