@@ -33,17 +33,17 @@ APART := $(addprefix ./test/,agentsandbox/api agentsandbox/reconcile apiproxy co
 	$(addprefix gateway/,clock cmd/... control credentials driver phase record settings))
 UNITS := $(addprefix ./,$(addsuffix /...,$(filter-out test,$(MODULES)))) $(APART)
 # The longest come first, so that none of them is left for the end; go runs a package once that is listed twice.
-LONGEST := $(addprefix ./test/,supervisor allowlist broker lifecycle tokenauth scenario acceptance)
+LONGEST := $(addprefix ./test/,supervisor daemons allowlist broker lifecycle tokenauth scenario acceptance)
 SYSTEM = $(LONGEST) $(filter-out $(shell go list $(APART)),$(shell go list ./test/... | grep -v -e /test/e2e -e /test/cluster/nodelife))
-# The cluster's kubeconfig is not for the tests: they find the cluster themselves.
+# The cluster's kubeconfig is not for the tests: they find the cluster themselves. Nor is what one make tells another.
 # `make check` vets all code, and nobody debugs a test binary of a run: leaving both away is a third of the time.
-GOTEST := env -u KUBECONFIG go test -race -vet=off -ldflags=-w -timeout 20m
+GOTEST := env -u KUBECONFIG -u MAKEFLAGS -u MFLAGS -u MAKELEVEL go test -race -vet=off -ldflags=-w -timeout 20m
 LONG = $(GOTEST) $(UNCACHED) -timeout 40m -tags portcullis_long
 # The schedules once more, by the thousand: the race detector leaves time for a few hundred. Then with each planted fault,
 # which must be noticed, in the simulation and in the package's own schedules.
 SIMULATION := go test -timeout 20m ./test/sim && go test -timeout 20m -tags portcullis_mutants -run 'TestPlantedFaults|SchedulesNotice' ./test/sim ./shared/allowlist
 # A fifth of the processor time of a test binary goes to its garbage collector, and memory is there. Daemons start without this.
-test test-units test-rest test-node test-long: export GOGC ?= 400
+test test-units test-node test-long: export GOGC ?= 400
 # Tests of the test module look at more than Go's test cache knows: the whole tree, built programs.
 UNCACHED := -count=1
 
@@ -79,18 +79,15 @@ build: ## Build the daemons into bin/.
 images: ## Build all images into bin/images: OCI archives with bills of materials, no container engine needed.
 	go run ./test/images/cmd/images --version '$(VERSION)' --commit '$(COMMIT)'
 
-# The tests on a node wait for kubelets while all others compute, so both are run at once.
+# The tests on a node wait for kubelets while the units compute, so both are run at once. What waits for clocks and votes has the machine to
+# itself: its limits are those of the programs.
 .PHONY: test
 test: compiler ## Run every test: what needs no root, and, as root, what needs a real node.
 	$(CLUSTER) build controlplane
-	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; $(MAKE) --no-print-directory -j2 --output-sync=target test-rest test-node; \
-	else $(MAKE) --no-print-directory test-rest; fi
+	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; $(MAKE) --no-print-directory -j2 --output-sync=target test-units test-node; \
+	else $(MAKE) --no-print-directory test-units; fi
+	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) $(SYSTEM)
 	@if [ "$$(id -u)" != 0 ]; then echo "NOT RUN: test/e2e needs a real node, and that needs root. Run 'sudo make test-node' for it."; fi
-
-# Most of these wait for clocks and votes, so more of them run at once than there are cores.
-.PHONY: test-rest
-test-rest: test-units
-	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) -p 4 $(SYSTEM)
 
 .PHONY: test-units
 test-units: compiler ## Run the tests that need nothing, with the simulations.

@@ -85,9 +85,7 @@ func TestReload(t *testing.T) {
 	n.ready()
 	n.reloading()
 	lifecycle := seed(t, "lifecycle")
-	if err := n.login(lifecycle); err != nil {
-		t.Fatal(err)
-	}
+	cluster.Eventually(t, "lifecycle is let in", func(context.Context) error { return n.login(lifecycle) })
 
 	t.Log("lifecycle gets another key")
 	other := filepath.Join(t.TempDir(), "identities")

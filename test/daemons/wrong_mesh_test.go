@@ -35,6 +35,7 @@ kubeconfig = "DIR/kubeconfig"
 
 // TestWrongInputLifecycle: the namespace of an allowed workspace is no good to a lifecycle that has something wrong.
 func TestWrongInputLifecycle(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t)
 	i := installation.New(t, cluster.Start(t, cluster.ControlPlane), b.URL())
 	withSandboxes(t, i.Cluster)
@@ -99,6 +100,7 @@ func ready(ctx context.Context, w *ward) error {
 
 // TestWrongInputSupervisorctl: it is no gate, and so gets no work.
 func TestWrongInputSupervisorctl(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.ControlPlane)
 	withSandboxes(t, c)
 	home, ca := c.Namespace(t), meshtest.NewCA(t)

@@ -11,6 +11,7 @@ import (
 
 // TestWrongInputNswatch: an nswatch that has something wrong vouches for no list.
 func TestWrongInputNswatch(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t)
 	i := installation.New(t, cluster.Start(t, cluster.ControlPlane), b.URL())
 	bootstrap(t, i)

@@ -79,6 +79,7 @@ func withoutSandboxes(t *testing.T, c *cluster.Cluster) wrong {
 
 // TestWrongInputTokenauth: a bearer that is right in every respect gets no yes from a tokenauth that has something wrong.
 func TestWrongInputTokenauth(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t)
 	i := installation.New(t, cluster.Start(t, cluster.ControlPlane), b.URL())
 	bootstrap(t, i)

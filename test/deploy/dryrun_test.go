@@ -51,6 +51,7 @@ func (s *site) apply(ctx context.Context, object *unstructured.Unstructured) err
 	}
 	_, err = s.Dynamic().Resource(mapping.Resource).Namespace(object.GetNamespace()).Patch(ctx, object.GetName(), types.ApplyPatchType, text, metav1.PatchOptions{
 		FieldManager: "deploy-test", DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
+		Force: new(true), // others on the server may have something of the same name
 	})
 	return err
 }

@@ -8,7 +8,8 @@
 //
 //   - A reason has one Event per Pod, also over restarts of the process: it is counted and its message is brought up to date.
 //   - Nothing is told that is over within patience, so a rollout that goes well tells nothing.
-//   - All writes of a process, those that fail included, are at most burst at once and one per refill after that.
+//   - All writes of an announcer, those that fail included, are at most burst at once and one per refill after that, and besides one for
+//     each time that all that was told is over.
 //   - Telling never delays or ends the daemon: whoever observes only leaves a note, and what cannot be written is a log line and a metric.
 //   - The text is that of /readyz, which has no secrets in it.
 //

@@ -115,7 +115,8 @@ func (l *ledger) next(now time.Time) (n notice, when time.Time, none bool) {
 		consider(notice{reason: reasonReady, message: message, since: l.over}, l.end.due(message, l.over))
 	}
 	l.fill(now)
-	if free := l.refilled.Add(refill); l.spent >= burst && when.Before(free) {
+	// That all is over is told at once, once: so often as a trouble was told before, which is bounded.
+	if free := l.refilled.Add(refill); l.spent >= burst && when.Before(free) && (n.reason != reasonReady || !l.end.at.IsZero()) {
 		when = free
 	}
 	return n, when, none
@@ -124,10 +125,12 @@ func (l *ledger) next(now time.Time) (n notice, when time.Time, none bool) {
 // tried notes what became of a notice.
 func (l *ledger) tried(n notice, written bool, now time.Time) {
 	l.fill(now)
-	if l.spent == 0 {
-		l.refilled = now
+	if n.reason != reasonReady || !l.end.at.IsZero() {
+		if l.spent == 0 {
+			l.refilled = now
+		}
+		l.spent++
 	}
-	l.spent++
 	outcome := told{now, n.message, written}
 	if n.reason == reasonReady {
 		l.end, l.open = outcome, l.open && !written

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -159,13 +160,30 @@ func TestWritesAreBounded(t *testing.T) {
 		if len(lines) < 20 {
 			t.Fatalf("seed %d: only %d writes", seed, len(lines))
 		}
-		for i, first := range lines {
-			for n, last := range lines[i:] {
+		ready := func(l line) bool { return l.reason == reasonReady }
+		troubles := slices.DeleteFunc(slices.Clone(lines), ready)
+		if ends, most := len(lines)-len(troubles), len(troubles)+burst+hours/int(refill.Seconds()); ends > most {
+			t.Fatalf("seed %d: %d times it is told that all is over, more than %d", seed, ends, most)
+		}
+		for i, first := range troubles {
+			for n, last := range troubles[i:] {
 				if most := burst + (last.second-first.second)/int(refill.Seconds()) + 1; n+1 > most {
 					t.Fatalf("seed %d: %d writes from second %d to %d, more than %d", seed, n+1, first.second, last.second, most)
 				}
 			}
 		}
+	}
+}
+
+// TestTheEndIsToldAtOnce: though all that may be written has been used up by what was told before.
+func TestTheEndIsToldAtOnce(t *testing.T) {
+	var steps []at
+	for second := range 600 {
+		steps = append(steps, at{second, failing("a", fmt.Sprint("stale for ", second))})
+	}
+	lines := play(append(steps, at{600, failing("a", "")}), 600, func(int) bool { return false })
+	if last := lines[len(lines)-1]; last.reason != reasonReady || last.second != 600 {
+		t.Errorf("the last that is told is %+v", last)
 	}
 }
 
