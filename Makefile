@@ -33,7 +33,7 @@ APART := $(addprefix ./test/,agentsandbox/api agentsandbox/reconcile apiproxy co
 	$(addprefix gateway/,clock cmd/... control credentials driver phase record settings))
 UNITS := $(addprefix ./,$(addsuffix /...,$(filter-out test,$(MODULES)))) $(APART)
 # The longest come first, so that none of them is left for the end; go runs a package once that is listed twice.
-LONGEST := $(addprefix ./test/,supervisor daemons allowlist broker lifecycle tokenauth scenario acceptance)
+LONGEST := $(addprefix ./test/,supervisor allowlist broker lifecycle tokenauth scenario acceptance)
 SYSTEM = $(LONGEST) $(filter-out $(shell go list $(APART)),$(shell go list ./test/... | grep -v -e /test/e2e -e /test/cluster/nodelife))
 # The cluster's kubeconfig is not for the tests: they find the cluster themselves. Nor is what one make tells another.
 # `make check` vets all code, and nobody debugs a test binary of a run: leaving both away is a third of the time.
@@ -99,7 +99,7 @@ test-long: compiler ## Run the tests that take too long for make test: every wri
 	$(CLUSTER) build controlplane
 	$(CLUSTER) run controlplane -- $(LONG) -run 'Crash|ManyAtOnce|Damage|Premises' -v ./test/supervisor
 	$(CLUSTER) run controlplane -- $(LONG) -v ./test/lifecycle
-	$(CLUSTER) run controlplane -- $(LONG) -skip UpOnANode -v ./test/demo/... ./test/images/... ./test/broker ./test/manual
+	$(CLUSTER) run controlplane -- $(LONG) -skip UpOnANode -v ./test/demo/... ./test/images/... ./test/broker ./test/manual ./test/daemons
 	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; \
 		$(CLUSTER) run node -- $(LONG) -run 'Demo|Shipped|OperatorLabelOverlay' -v ./test/e2e; \
 		$(CLUSTER) run node -- $(LONG) -run UpOnANode -v ./test/demo/cmd/demo; $(CLUSTER) down node; \

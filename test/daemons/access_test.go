@@ -1,3 +1,5 @@
+//go:build portcullis_long
+
 package daemons_test
 
 import (
@@ -8,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/portcullis-mesh/portcullis/shared/meshrpc/meshtest"
-	"github.com/portcullis-mesh/portcullis/test/agentsandbox/crd"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 )
 
@@ -56,16 +57,4 @@ func grant(t *testing.T, c *cluster.Cluster, namespace, daemon, gateway string, 
 	manifests := []byte(strings.Join(keep, "\n---\n"))
 	c.Apply(t, "", manifests)
 	t.Cleanup(func() { c.Withdraw(t, "", manifests) })
-}
-
-// withSandboxes has the API server serve Sandboxes.
-func withSandboxes(t *testing.T, c *cluster.Cluster) {
-	t.Helper()
-	have, err := crd.Installed(t.Context(), c.RESTConfig())
-	if err == nil && len(have.Versions()) == 0 {
-		err = crd.Install(t.Context(), c.RESTConfig(), crd.V1beta1)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 }

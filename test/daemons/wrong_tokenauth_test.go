@@ -1,3 +1,5 @@
+//go:build portcullis_long
+
 package daemons_test
 
 import (
