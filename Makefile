@@ -38,7 +38,7 @@ SYSTEM = $(LONGEST) $(filter-out $(shell go list $(APART)),$(shell go list ./tes
 # The cluster's kubeconfig is not for the tests: they find the cluster themselves. Nor is what one make tells another.
 # `make check` vets all code, and nobody debugs a test binary of a run: leaving both away is a third of the time.
 GOTEST := env -u KUBECONFIG -u MAKEFLAGS -u MFLAGS -u MAKELEVEL go test -race -vet=off -ldflags=-w -timeout 20m
-LONG = $(GOTEST) $(UNCACHED) -timeout 40m -tags portcullis_long
+LONG = $(GOTEST) $(UNCACHED) -timeout 90m -tags portcullis_long
 # The schedules once more, by the thousand: the race detector leaves time for a few hundred. Then with each planted fault,
 # which must be noticed, in the simulation and in the package's own schedules.
 SIMULATION := go test -timeout 20m ./test/sim && go test -timeout 20m -tags portcullis_mutants -run 'TestPlantedFaults|SchedulesNotice' ./test/sim ./shared/allowlist
@@ -95,7 +95,7 @@ test-units: compiler ## Run the tests that need nothing, with the simulations.
 	$(SIMULATION)
 
 .PHONY: test-long
-test-long: compiler ## Run the tests that take too long for make test: every write a crash point, fifty sandboxes at once, the whole demo (root); takes some forty minutes.
+test-long: compiler ## Run the tests that take too long for make test: every write a crash point, fifty sandboxes at once, the whole demo (root); takes more than an hour.
 	$(CLUSTER) build controlplane
 	$(CLUSTER) run controlplane -- $(LONG) -run 'Crash|ManyAtOnce|Damage|Premises' -v ./test/supervisor
 	$(CLUSTER) run controlplane -- $(LONG) -v ./test/lifecycle
