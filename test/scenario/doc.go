@@ -56,6 +56,7 @@
 //	list show                         the namespaces of the script on the published list
 //	list verify                       usable, or not
 //	list damage snapshot|heartbeat    overwrites the record in NATS
+//	list scars snapshot|heartbeat     where in the history of the record that is still
 //	list write|replace|mount FILE     puts a file of the script to where the file of namespaces is: written over the old one,
 //	                                  renamed over it, or swapped as a ConfigMap is; answers what nswatch makes of it. $NAME in
 //	                                  it is the namespace.

@@ -54,25 +54,50 @@ func (p *play) listVerify(ctx context.Context, _ []string) (answer, error) {
 	return a, nil
 }
 
+// damage is no record: nobody has signed it. Like what `nats kv put` writes it does not expire, as the writer's own heartbeats do.
+const damage = "not a record"
+
 func (p *play) listDamage(ctx context.Context, args []string) (answer, error) {
-	if args[0] != "snapshot" && args[0] != "heartbeat" {
-		return answer{}, fmt.Errorf("%q is neither snapshot nor heartbeat", args[0])
+	return done, p.record(ctx, args[0], func(bucket jetstream.KeyValue, key string) error {
+		_, err := bucket.Put(ctx, key, []byte(damage))
+		return err
+	})
+}
+
+// listScars looks for the damage in the record's history: it is the current record again when all that came after it has expired.
+func (p *play) listScars(ctx context.Context, args []string) (answer, error) {
+	var scars []string
+	err := p.record(ctx, args[0], func(bucket jetstream.KeyValue, key string) error {
+		entries, err := bucket.History(ctx, key)
+		for _, entry := range entries {
+			if string(entry.Value()) == damage {
+				scars = append(scars, strconv.FormatUint(entry.Revision(), 10))
+			}
+		}
+		return err
+	})
+	return listed(scars), err
+}
+
+// record is used by somebody who may do everything in the bucket.
+func (p *play) record(ctx context.Context, name string, use func(bucket jetstream.KeyValue, key string) error) error {
+	if name != "snapshot" && name != "heartbeat" {
+		return fmt.Errorf("%q is neither snapshot nor heartbeat", name)
 	}
 	conn, err := nats.Connect(p.stage.site.Mesh.NATSURL())
 	if err != nil {
-		return answer{}, err
+		return err
 	}
 	defer conn.Close()
 	js, err := jetstream.New(conn)
 	if err != nil {
-		return answer{}, err
+		return err
 	}
 	bucket, err := js.KeyValue(ctx, allowkv.Bucket)
 	if err != nil {
-		return answer{}, err
+		return err
 	}
-	_, err = bucket.Put(ctx, p.stage.site.GatewayID+"."+args[0], []byte("not a record"))
-	return done, err
+	return use(bucket, p.stage.site.GatewayID+"."+name)
 }
 
 var errNoFile = errors.New("on this stage namespaces are chosen by a label")

@@ -55,6 +55,7 @@ func verbs() map[string]verb {
 		"list show":    {"", 0, 0, (*play).listShow},
 		"list verify":  {"", 0, 0, (*play).listVerify},
 		"list damage":  {"snapshot|heartbeat", 1, 1, (*play).listDamage},
+		"list scars":   {"snapshot|heartbeat", 1, 1, (*play).listScars},
 		"list write":   {"FILE", 1, 1, (*play).listWrite},
 		"list replace": {"FILE", 1, 1, (*play).listReplace},
 		"list mount":   {"FILE", 1, 1, (*play).listMount},
