@@ -98,8 +98,8 @@ func wireRelay(ctx context.Context, p *command.Parts[*RelaySettings]) error {
 	return serveSocket(ctx, p, server)
 }
 
-// answerPatience bounds one try to reach a lifecycle at the start.
-const answerPatience = 5 * time.Second
+// answerPatience bounds one try to reach a lifecycle at the start. Probes wait for its end, and their limit is five seconds.
+const answerPatience = 3 * time.Second
 
 // reached is nil once a lifecycle has answered, ready or not. A gateway shakes hands once, when it starts (contract 2.3), and ends if nobody
 // answers: a relay that waits at its start lets none find the socket before.
