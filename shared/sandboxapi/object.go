@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
 )
 
 // Mode is whether a Sandbox is to have a Pod. The zero Mode is not known.
@@ -68,41 +70,75 @@ type Object struct {
 	Conditions []Condition
 }
 
+// content is what is read of a Sandbox, in either version.
+type content struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Metadata metadata `json:"metadata"`
+	Spec     struct {
+		PodTemplate   corev1.PodTemplateSpec `json:"podTemplate"`
+		OperatingMode string                 `json:"operatingMode"`
+		Replicas      *int64                 `json:"replicas"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// metadata is the part of metav1.ObjectMeta that is read. Who wrote which field is a good part of an object, and nobody asks.
+type metadata struct {
+	Namespace         string            `json:"namespace"`
+	Name              string            `json:"name"`
+	UID               types.UID         `json:"uid"`
+	ResourceVersion   string            `json:"resourceVersion"`
+	Generation        int64             `json:"generation"`
+	DeletionTimestamp *metav1.Time      `json:"deletionTimestamp"`
+	Labels            map[string]string `json:"labels"`
+	Annotations       map[string]string `json:"annotations"`
+}
+
 // ObjectFrom reads a whole Sandbox of a known version. Fields that the Pod API of this client does not know are passed over.
 func ObjectFrom(u *unstructured.Unstructured) (Object, error) {
 	if u == nil {
 		return Object{}, errors.New("there is no Sandbox to read")
 	}
-	version, known := VersionOf(u.GetAPIVersion())
-	if !known || u.GetKind() != Kind {
-		return Object{}, fmt.Errorf("a %s of %s is no Sandbox of a known version", u.GetKind(), u.GetAPIVersion())
-	}
-	var raw struct {
-		Metadata metav1.ObjectMeta `json:"metadata"`
-		Spec     struct {
-			PodTemplate   corev1.PodTemplateSpec `json:"podTemplate"`
-			OperatingMode string                 `json:"operatingMode"`
-			Replicas      *int64                 `json:"replicas"`
-		} `json:"spec"`
-		Status struct {
-			Conditions []metav1.Condition `json:"conditions"`
-		} `json:"status"`
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &raw); err != nil {
+	var c content
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &c); err != nil {
 		return Object{}, fmt.Errorf("the Sandbox %s/%s cannot be understood: %w", u.GetNamespace(), u.GetName(), err)
 	}
-	meta, err := FromMetadata(&raw.Metadata)
+	return c.object()
+}
+
+// ObjectFromJSON is ObjectFrom of an answer of the API server as it came, in less than half of the time (BenchmarkObjectFrom).
+func ObjectFromJSON(answer []byte) (Object, error) {
+	var c content
+	if err := json.Unmarshal(answer, &c); err != nil {
+		return Object{}, fmt.Errorf("the Sandbox cannot be understood: %w", err)
+	}
+	return c.object()
+}
+
+func (c *content) object() (Object, error) {
+	version, known := VersionOf(c.APIVersion)
+	if !known || c.Kind != Kind {
+		return Object{}, fmt.Errorf("a %s of %s is no Sandbox of a known version", c.Kind, c.APIVersion)
+	}
+	m := &c.Metadata
+	meta, err := complete(Sandbox{
+		Namespace: m.Namespace, Name: m.Name, UID: string(m.UID),
+		Labels: m.Labels, Annotations: m.Annotations, Deleting: m.DeletionTimestamp != nil,
+	})
 	if err != nil {
 		return Object{}, err
 	}
 	o := Object{
-		Sandbox: meta, Version: version, Generation: raw.Metadata.Generation, ResourceVersion: raw.Metadata.ResourceVersion,
-		Mode: Running, Template: raw.Spec.PodTemplate,
+		Sandbox: meta, Version: version, Generation: m.Generation, ResourceVersion: m.ResourceVersion,
+		Mode: Running, Template: c.Spec.PodTemplate,
 	}
-	if version == V1beta1 && raw.Spec.OperatingMode == Suspended.String() || version == V1alpha1 && raw.Spec.Replicas != nil && *raw.Spec.Replicas == 0 {
+	if version == V1beta1 && c.Spec.OperatingMode == Suspended.String() || version == V1alpha1 && c.Spec.Replicas != nil && *c.Spec.Replicas == 0 {
 		o.Mode = Suspended
 	}
-	for _, c := range raw.Status.Conditions {
+	for _, c := range c.Status.Conditions {
 		o.Conditions = append(o.Conditions, Condition{
 			Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message,
 			ObservedGeneration: c.ObservedGeneration, Transition: c.LastTransitionTime,

@@ -1,9 +1,11 @@
 package sandboxapi
 
 import (
+	"encoding/json"
 	"maps"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -32,9 +34,24 @@ func box() map[string]any {
 	}
 }
 
-func read(t *testing.T, u map[string]any) Object {
+// both reads an object in both ways, which must say the same.
+func both(t testing.TB, u map[string]any) (Object, error) {
 	t.Helper()
 	o, err := ObjectFrom(&unstructured.Unstructured{Object: u})
+	text, failed := json.Marshal(u)
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	again, wrong := ObjectFromJSON(text)
+	if (err == nil) != (wrong == nil) || err == nil && !equality.Semantic.DeepEqual(o, again) {
+		t.Fatalf("%s\nis %+v, %v\nand as JSON %+v, %v", text, o, err, again, wrong)
+	}
+	return o, err
+}
+
+func read(t *testing.T, u map[string]any) Object {
+	t.Helper()
+	o, err := both(t, u)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +89,13 @@ func TestObjectFromRefuses(t *testing.T) {
 	} {
 		u := box()
 		spoil(u)
-		if o, err := ObjectFrom(&unstructured.Unstructured{Object: u}); err == nil {
+		if o, err := both(t, u); err == nil {
 			t.Errorf("%s: %+v", name, o)
+		}
+	}
+	for _, text := range []string{"", "null", "[]", `{"kind":"Sandbox"`, `{"apiVersion":"agents.x-k8s.io/v1beta1","Kind":"Sandbox"}`} {
+		if o, err := ObjectFromJSON([]byte(text)); err == nil {
+			t.Errorf("%s: %+v", text, o)
 		}
 	}
 	if _, err := ObjectFrom(nil); err == nil {
@@ -184,4 +206,45 @@ func TestObjectThatIsBeingDeleted(t *testing.T) {
 	if !o.Deleting {
 		t.Error("a Sandbox that is being deleted reads as one that is not")
 	}
+}
+
+// BenchmarkObjectFrom reads an answer as the dynamic client does and then with a type, and at once.
+func BenchmarkObjectFrom(b *testing.B) {
+	u := box()
+	var containers []any
+	for range 3 {
+		var env []any
+		for range 8 {
+			env = append(env, map[string]any{"name": "NAME", "value": "value"})
+		}
+		containers = append(containers, map[string]any{"name": "agent", "image": "i", "env": env})
+	}
+	spec(u)["podTemplate"] = map[string]any{"spec": map[string]any{"containers": containers}}
+	written := map[string]any{}
+	for _, f := range []string{"f:labels", "f:annotations", "f:spec", "f:podTemplate", "f:status"} {
+		written[f] = map[string]any{".": map[string]any{}, "f:a": map[string]any{}, "f:b": map[string]any{}, "f:c": map[string]any{}}
+	}
+	u["metadata"].(map[string]any)["managedFields"] = []any{map[string]any{"manager": "m", "fieldsType": "FieldsV1", "fieldsV1": written}}
+	answer, err := json.Marshal(u)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("dynamic", func(b *testing.B) {
+		for b.Loop() {
+			var found unstructured.Unstructured
+			if err := found.UnmarshalJSON(answer); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := ObjectFrom(&found); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("as it comes", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := ObjectFromJSON(answer); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

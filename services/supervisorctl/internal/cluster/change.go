@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
@@ -36,24 +35,9 @@ func (c *Cluster) ChangeSandbox(ctx context.Context, at *sandboxapi.Object, chan
 		return nil, err
 	}
 	return write(ctx, c, verbChange, sandboxes, at.Namespace, at.Name, func(ctx context.Context) (*sandboxapi.Object, error) {
-		gvr := at.Version.GroupVersionResource()
 		// The dynamic client has no way to say how often it tries.
-		result := c.client.Typed.CoreV1().RESTClient().Patch(kind).MaxRetries(0).
-			AbsPath("/apis", gvr.Group, gvr.Version, "namespaces", at.Namespace, gvr.Resource, at.Name).
-			SetHeader("Accept", "application/json").Body(patch).Do(ctx)
-		if err := result.Error(); err != nil { // which says why, as Raw does not
-			return nil, err
-		}
-		answer, err := result.Raw()
-		if err != nil {
-			return nil, err
-		}
-		changed := &unstructured.Unstructured{}
-		if err := changed.UnmarshalJSON(answer); err != nil {
-			return nil, fmt.Errorf("read the Sandbox that was changed: %w", err)
-		}
-		read, err := sandboxapi.ObjectFrom(changed)
-		return &read, err
+		request := c.client.Typed.CoreV1().RESTClient().Patch(kind).MaxRetries(0).Body(patch)
+		return askForSandbox(ctx, request, at.Version, at.Namespace, at.Name)
 	})
 }
 

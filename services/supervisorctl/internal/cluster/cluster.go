@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
 	"github.com/portcullis-mesh/portcullis/shared/kubeclient"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
@@ -38,7 +39,7 @@ func New(client kubeclient.Client, timeout time.Duration) (*Cluster, error) {
 	if timeout <= 0 {
 		return nil, fmt.Errorf("cluster: the timeout is %s, must be positive", timeout)
 	}
-	if client.Typed == nil || client.Dynamic == nil {
+	if client.Typed == nil {
 		return nil, errors.New("cluster: no client was given")
 	}
 	return &Cluster{client: client, timeout: timeout, now: time.Now}, nil
@@ -154,13 +155,30 @@ func (c *Cluster) Sandbox(ctx context.Context, namespace, name string) (*sandbox
 
 func (c *Cluster) sandbox(ctx context.Context, version sandboxapi.Version, namespace, name string) (*sandboxapi.Object, error) {
 	return read(ctx, c, sandboxes, namespace, name, func(ctx context.Context) (*sandboxapi.Object, error) {
-		found, err := c.client.Dynamic.Resource(version.GroupVersionResource()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return nil, err
-		}
-		read, err := sandboxapi.ObjectFrom(found)
-		return &read, err
+		return askForSandbox(ctx, c.client.Typed.CoreV1().RESTClient().Get(), version, namespace, name)
 	})
+}
+
+// askForSandbox sends a request that is answered with a Sandbox, which is read as it comes: through the dynamic client it would be read twice
+// without a type and then once more with one, which was a fifth of a start's processor time.
+func askForSandbox(ctx context.Context, request *rest.Request, version sandboxapi.Version, namespace, name string) (*sandboxapi.Object, error) {
+	for _, segment := range []string{namespace, name} {
+		if wrong := rest.IsValidPathSegmentName(segment); segment == "" || len(wrong) > 0 {
+			return nil, fmt.Errorf("%q cannot be in the path of a Sandbox %q", segment, wrong)
+		}
+	}
+	gvr := version.GroupVersionResource()
+	result := request.AbsPath("/apis", gvr.Group, gvr.Version, "namespaces", namespace, gvr.Resource, name).
+		SetHeader("Accept", "application/json").Do(ctx)
+	if err := result.Error(); err != nil { // which says why, as Raw does not
+		return nil, err
+	}
+	answer, err := result.Raw()
+	if err != nil {
+		return nil, err
+	}
+	object, err := sandboxapi.ObjectFromJSON(answer)
+	return &object, err
 }
 
 func (c *Cluster) versions() []sandboxapi.Version {
