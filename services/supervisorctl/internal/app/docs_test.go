@@ -16,6 +16,8 @@ import (
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/yaml"
@@ -205,7 +207,9 @@ func registered(t *testing.T) *handbook.Metrics {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loop, err := reconcile.New(reconcile.DefaultSettings(), workspace.SchemeOf(&k), conductor, &metadata.Client{}, log, reg)
+	loop, err := reconcile.New(reconcile.DefaultSettings(), workspace.SchemeOf(&k), conductor, &metadata.Client{}, func(context.Context, string, metav1.ListOptions) (watch.Interface, error) {
+		return watch.NewFake(), nil
+	}, log, reg)
 	if err != nil {
 		t.Fatal(err)
 	}

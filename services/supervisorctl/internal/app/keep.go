@@ -1,8 +1,12 @@
 package app
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/reconcile"
@@ -30,7 +34,9 @@ func keep(p *command.Parts[*Settings], conductor *conduct.Conductor, clients *ku
 	if err != nil {
 		return err
 	}
-	loop, err := reconcile.New(p.Settings.Own.Loop, workspace.SchemeOf(&p.Config.Kubernetes), conductor, clients.Watches.Metadata,
+	loop, err := reconcile.New(p.Settings.Own.Loop, workspace.SchemeOf(&p.Config.Kubernetes), conductor, clients.Watches.Metadata, func(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error) {
+		return clients.Watches.Typed.CoreV1().Pods(namespace).Watch(ctx, options)
+	},
 		telemetry.Component(p.Log, "reconcile"), p.Registry)
 	if err != nil {
 		return err

@@ -175,7 +175,7 @@ func (r *round) serviceOf(found *corev1.Service, box companion.Sandbox) plan.Ser
 }
 
 func (r *round) supervisorOf(found *corev1.Pod, box companion.Sandbox) plan.Pod {
-	p := podOf(found)
+	p := PodOf(found)
 	if wanted, err := r.renderer.SupervisorPod(box); err == nil {
 		c := r.supervisor.of(&found.ObjectMeta, box, func() companion.Comparison { return companion.CompareSupervisor(found, wanted) })
 		p.Ownership, p.Detail = ownership(c), differs(p.Detail, c)
@@ -205,7 +205,7 @@ func (r *round) owned(m *metav1.ObjectMeta) plan.Ownership {
 }
 
 func (r *round) workloadOf(found *corev1.Pod) plan.Pod {
-	p := podOf(found)
+	p := PodOf(found)
 	if p.Cause == verdict.PodClaimUnbound {
 		p.Detail += r.claimsOf(found)
 	}

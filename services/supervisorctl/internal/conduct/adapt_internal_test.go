@@ -306,7 +306,7 @@ func TestSinceWhen(t *testing.T) {
 		if tc.want > 0 {
 			want = time.Unix(int64(tc.want), 0)
 		}
-		if got := podOf(pod(tc.edit)); !got.Since.Equal(want) {
+		if got := PodOf(pod(tc.edit)); !got.Since.Equal(want) {
 			t.Errorf("%s: %s, want %s", name, got.Since, want)
 		}
 	}
@@ -326,7 +326,7 @@ func TestReadyAndEnded(t *testing.T) {
 		"succeeded":         {corev1.PodStatus{Phase: corev1.PodSucceeded}, false, true},
 		"nothing":           {corev1.PodStatus{}, false, false},
 	} {
-		if p := podOf(&corev1.Pod{Status: tc.status}); p.Ready != tc.ready || p.Ended != tc.ended {
+		if p := PodOf(&corev1.Pod{Status: tc.status}); p.Ready != tc.ready || p.Ended != tc.ended {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}

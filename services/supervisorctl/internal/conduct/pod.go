@@ -14,8 +14,8 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
 
-// podOf is what a Pod's own fields say.
-func podOf(found *corev1.Pod) plan.Pod {
+// PodOf is what a Pod's own fields say.
+func PodOf(found *corev1.Pod) plan.Pod {
 	p := plan.Pod{
 		Name: found.Name, UID: string(found.UID), Deleting: found.DeletionTimestamp != nil, Gated: companion.Gated(found),
 		Ended: found.Status.Phase == corev1.PodSucceeded || found.Status.Phase == corev1.PodFailed,

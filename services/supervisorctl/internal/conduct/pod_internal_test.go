@@ -64,7 +64,7 @@ func TestReplayL28WhyAPodIsNotReady(t *testing.T) {
 			"container agent waits: ErrImagePull: " + strings.Repeat("é", 241) + "...",
 		},
 	} {
-		got := podOf(&corev1.Pod{Status: tc.status})
+		got := PodOf(&corev1.Pod{Status: tc.status})
 		if (got.Cause != "") != (tc.want != "" && tc.want != "Evicted" && tc.want != "Failed" && tc.want != made) || got.Hopeless {
 			t.Errorf("%s: cause %q, hopeless %t", name, got.Cause, got.Hopeless)
 		}
@@ -96,7 +96,7 @@ func TestWhatARegistryAnswers(t *testing.T) {
 		"a name that says so":    {"ImagePullBackOff", `Back-off pulling image "registry.example/not-found/denied:unauthorized"`, false},
 		"something else":         {"CreateContainerConfigError", `secret "x": not found`, false},
 	} {
-		p := podOf(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+		p := PodOf(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
 			Name: "agent", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: tc.reason, Message: tc.message}},
 		}}}})
 		if p.Doomed != tc.doomed || p.Hopeless {
@@ -179,7 +179,7 @@ func TestReplayL28AndItsCode(t *testing.T) {
 		"takes its time":    {waits("ContainerCreating"), "", false},
 		"ready":             {ready, "", false},
 	} {
-		if got := podOf(&corev1.Pod{Status: tc.status}); got.Cause != tc.want || got.Hopeless != tc.hopeless {
+		if got := PodOf(&corev1.Pod{Status: tc.status}); got.Cause != tc.want || got.Hopeless != tc.hopeless {
 			t.Errorf("%s: %q, hopeless %t", name, got.Cause, got.Hopeless)
 		}
 	}

@@ -1,14 +1,17 @@
 // Package reconcile is the loop that keeps every companion set of one gateway (contract 7.13): always, with or without a gateway that
 // watches, in the one process that leads.
 //
-// It watches the metadata of Sandboxes, their Pods, boundary Services and all NetworkPolicies, and has package conduct look at a sandbox when
-// something of it may have changed. Whatever is done is decided there, on live reads; this package only decides when to look. A look
+// It watches the metadata of Sandboxes, boundary Services and all NetworkPolicies, and Pods as they are, and has package conduct look at a
+// sandbox when something of it may have changed. Whatever is done is decided there, on live reads; this package only decides when to look. A look
 // too many costs seven reads, and one too few is what the rest of this comment is about.
 //
 // # When a sandbox is looked at
 //
 //   - Something of it was made, changed or deleted since before its last look began, by whomever: at once, and at most once a second. A
-//     released run that is not ready is looked at when nothing has changed for half a second, two seconds after the change at the latest.
+//     released run that is not ready is looked at a quarter of a second after its Pods have come to be ready, when the controller has said
+//     so too. Of one that only gets on, a look would see nothing: it is looked at after five seconds. Any other change, such as an edit or a
+//     container that ended, is looked at when nothing more has changed for half a second, two seconds after it at the latest; and one by
+//     which the run has lost its fence, Service or a Pod at once.
 //     A changed fence concerns every sandbox of its namespace. So does any other policy, which may open it again; but nothing is to be
 //     done about that save telling, so settled sandboxes are looked at one after another, at the rate of looks that nothing calls for.
 //   - It is on its way, from one phase to another or out of the cluster: every resync.

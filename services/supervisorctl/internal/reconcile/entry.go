@@ -16,6 +16,10 @@ const (
 	// and mostSettling how long that may put a look off. One at the first change would see nothing, and so on until the last.
 	settling     = gap / 2
 	mostSettling = 2 * gap
+	// underWay is how long a released run is left alone of which is told only that it gets on, and promptly how soon after the last change it
+	// is looked at when its Pods are ready: the controller says the same of the Sandbox in a moment. It may take a gap for it.
+	underWay = 5 * gap
+	promptly = gap / 4
 	// orphanGrace is what the garbage collector has to remove the companions of a Sandbox that is gone, before we do it.
 	orphanGrace = 5 * time.Second
 	// abandonedAfter is when a start that makes no progress is looked at: just later than the planner may take it for abandoned.
@@ -48,6 +52,17 @@ func (e ending) String() string { return endingNames[e] }
 // key names an entry: the uid of a Sandbox, within the namespace that it and its companions are in.
 type key struct{ namespace, uid string }
 
+// kindOfChange is how much a change may mean. The zero kind may mean anything.
+type kindOfChange uint8
+
+const (
+	weighty kindOfChange = iota
+	// distant: a policy of others.
+	distant
+	// slight: a Pod or the Sandbox is further on its way to be ready, or back, and nothing else of it is other than before.
+	slight
+)
+
 // entry is one Sandbox, or one that is gone and has left companions.
 type entry struct {
 	key  key
@@ -64,8 +79,10 @@ type entry struct {
 	changed       time.Time
 	// latest is the time of the last change.
 	latest time.Time
-	// distant says that all that has changed since then are policies of others.
-	distant bool
+	// distant says that all that has changed since then are policies of others, and slight that all of it was somebody getting on.
+	distant, slight bool
+	// up is since when both Pods of the run are ready, as far as is told; zero when they are not.
+	up time.Time
 
 	// record as it was last seen, since when it has been like that, and whether another one was seen before.
 	record    runstate.Record
@@ -95,20 +112,34 @@ type entry struct {
 	index int
 }
 
-// changedAt notes a change. A distant one is of a policy of others.
-func (e *entry) changedAt(now time.Time, distant bool) {
+// changedAt notes a change.
+func (e *entry) changedAt(now time.Time, c kindOfChange) {
 	if e.stamp == e.looked {
-		e.changed, e.distant = now, distant
+		e.changed, e.distant, e.slight = now, true, true
 	}
-	e.distant = e.distant && distant
+	e.distant, e.slight = e.distant && c == distant, e.slight && c == slight
 	e.latest = later(e.latest, now)
 	e.stamp++
 }
 
-// saw notes a record, whoever saw it.
-func (e *entry) saw(record runstate.Record, readable bool, now time.Time) {
+// saw notes a record, whoever saw it, and reports whether that was a run's release. The call that released it had looked at all of it.
+func (e *entry) saw(record runstate.Record, readable bool, now time.Time) (release bool) {
 	if e.since.IsZero() || record != e.record || readable != e.readable {
+		release = e.readable && readable && e.record.Phase == runstate.Preparing && record.Phase == runstate.Released
 		e.record, e.readable, e.since, e.witnessed = record, readable, now, !e.since.IsZero()
+	}
+	e.slight = e.slight || release
+	return release
+}
+
+// stands notes whether both Pods of the run are ready.
+func (e *entry) stands(now time.Time) {
+	supervisor, workload := e.partOf(pods, e.record.SupervisorUID, workspace.RoleSupervisor), e.partOf(pods, e.record.WorkloadUID, workspace.RoleWorkload)
+	switch ready := supervisor != nil && supervisor.ready && workload != nil && workload.ready; {
+	case !ready:
+		e.up = time.Time{}
+	case e.up.IsZero():
+		e.up = now
 	}
 }
 
@@ -135,7 +166,14 @@ func (e *entry) settles() time.Time {
 	if e.box == nil || e.box.deleting || !e.readable || e.record.Phase != runstate.Released {
 		return time.Time{}
 	}
-	at, last := later(e.since, e.latest).Add(settling), later(e.since, e.changed).Add(mostSettling)
+	first := later(e.since, e.changed)
+	at, last := later(e.since, e.latest).Add(settling), first.Add(mostSettling)
+	switch {
+	case e.slight && e.up.IsZero():
+		return first.Add(underWay)
+	case e.slight:
+		at, last = later(e.up, e.latest).Add(promptly), e.up.Add(gap)
+	}
 	if last.Before(at) {
 		return last
 	}
@@ -202,11 +240,14 @@ func (e *entry) fallen(fence *object, egress bool) bool {
 }
 
 // has reports whether a part is there that is not going; an empty uid is any.
-func (e *entry) has(k kind, uid, role string) bool {
+func (e *entry) has(k kind, uid, role string) bool { return e.partOf(k, uid, role) != nil }
+
+// partOf is a part that is not going; nil when there is none.
+func (e *entry) partOf(k kind, uid, role string) *object {
 	for _, p := range e.parts {
 		if p.kind == k && p.role == role && !p.deleting && (uid == "" || p.uid == uid) {
-			return true
+			return p
 		}
 	}
-	return false
+	return nil
 }

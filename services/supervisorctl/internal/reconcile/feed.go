@@ -3,6 +3,7 @@ package reconcile
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 )
@@ -20,6 +21,10 @@ func (f feed) Add(obj any) error { return f.put(obj) }
 func (f feed) Update(obj any) error { return f.put(obj) }
 
 func (f feed) put(obj any) error {
+	if pod, ok := obj.(*corev1.Pod); ok && f.kind == pods {
+		f.desk.put(podOf(pod))
+		return nil
+	}
 	m, err := metadataOf(obj)
 	if err == nil {
 		f.desk.put(objectOf(f.kind, m))
@@ -54,11 +59,13 @@ func (f feed) Replace(list []any, _ string) error {
 func (f feed) Resync() error { return nil }
 
 func metadataOf(obj any) (*metav1.ObjectMeta, error) {
-	m, ok := obj.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return nil, fmt.Errorf("a watch of metadata reported a %T", obj)
+	switch m := obj.(type) {
+	case *metav1.PartialObjectMetadata:
+		return &m.ObjectMeta, nil
+	case *corev1.Pod:
+		return &m.ObjectMeta, nil
 	}
-	return &m.ObjectMeta, nil
+	return nil, fmt.Errorf("a watch of metadata reported a %T", obj)
 }
 
 var _ cache.ReflectorStore = feed{}

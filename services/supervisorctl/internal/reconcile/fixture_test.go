@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -120,8 +121,49 @@ func ready(n int) runstate.Record {
 	return r
 }
 
-// of is what is kept of an object.
-func of(k kind, m *metav1.PartialObjectMetadata) object { return objectOf(k, &m.ObjectMeta) }
+// of is what is kept of an object. A Pod is whole, as watches report it, with the status that the annotation says.
+func of(k kind, m *metav1.PartialObjectMetadata) object {
+	if k == pods {
+		return podOf(wholePod(m))
+	}
+	return objectOf(k, &m.ObjectMeta)
+}
+
+// sign is an annotation that no Pod has: what the kubelet says of it.
+const sign = "test/says"
+
+// wholePod is the Pod of which only the metadata are given.
+func wholePod(m *metav1.PartialObjectMetadata) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: *m.ObjectMeta.DeepCopy()}
+	switch p.Annotations[sign] {
+	case "ready":
+		p.Status = readyStatus()
+	case "crashed":
+		p.Status.Phase = corev1.PodRunning
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", RestartCount: 1, State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1},
+		}}}
+	}
+	if delete(p.Annotations, sign); len(p.Annotations) == 0 {
+		p.Annotations = nil
+	}
+	return p
+}
+
+func readyStatus() corev1.PodStatus {
+	return corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+}
+
+// says is an edit after which the kubelet says so of a Pod.
+func says(what string) func(m *metav1.PartialObjectMetadata) {
+	return func(m *metav1.PartialObjectMetadata) {
+		m.Annotations = maps.Clone(m.Annotations)
+		if m.Annotations == nil {
+			m.Annotations = map[string]string{}
+		}
+		m.Annotations[sign] = what
+	}
+}
 
 // next is the object after a change.
 func next(m *metav1.PartialObjectMetadata, edit func(m *metav1.PartialObjectMetadata)) *metav1.PartialObjectMetadata {

@@ -61,17 +61,18 @@ func (l *ledger) put(o object, now time.Time) {
 		return
 	}
 	l.objects[o.kind][o.uid] = &o
+	c := o.changed(former)
 	if former != nil {
-		l.detach(former, &o, now)
+		l.detach(former, &o, c, now)
 	}
-	l.attach(&o, now)
+	l.attach(&o, c, now)
 }
 
 // drop notes that an object is not reported any more.
 func (l *ledger) drop(k kind, uid string, now time.Time) {
 	if former := l.objects[k][uid]; former != nil {
 		delete(l.objects[k], uid)
-		l.detach(former, nil, now)
+		l.detach(former, nil, former.changed(nil), now)
 	}
 }
 
@@ -102,16 +103,19 @@ func (l *ledger) health(k kind, works bool) {
 }
 
 // attach adds an object to what it concerns.
-func (l *ledger) attach(o *object, now time.Time) {
+func (l *ledger) attach(o *object, c kindOfChange, now time.Time) {
 	switch o.kind {
 	case boxes:
 		e := l.entry(key{o.namespace, o.uid})
 		e.box = o
 		e.ours = o.managed && o.gateway == l.gateway && o.id != ""
 		e.ref = plan.Ref{GatewayID: l.gateway, SandboxID: o.id, Namespace: o.namespace, Name: o.name, UID: o.uid}
-		e.saw(o.record, o.readable, now)
+		if e.saw(o.record, o.readable, now) {
+			c = slight
+		}
+		e.stands(now)
 		if o.version != e.version {
-			e.changedAt(now, false)
+			e.changedAt(now, c)
 		}
 		l.schedule(e)
 		return
@@ -123,6 +127,7 @@ func (l *ledger) attach(o *object, now time.Time) {
 		if o.owner != "" {
 			e := l.entry(key{o.namespace, o.owner})
 			e.parts[o.uid] = o
+			e.stands(now)
 			if e.box == nil && o.supervises(l.gateway) {
 				e.ours = true
 				e.ref = plan.Ref{GatewayID: l.gateway, SandboxID: o.id, Namespace: o.namespace, Name: o.ownerName, UID: o.owner}
@@ -130,16 +135,16 @@ func (l *ledger) attach(o *object, now time.Time) {
 		}
 	default:
 	}
-	l.touch(o, now)
+	l.touch(o, c, now)
 }
 
 // detach takes an object out of what it concerned. next is what it has become, nil when it is gone.
-func (l *ledger) detach(o, next *object, now time.Time) {
+func (l *ledger) detach(o, next *object, c kindOfChange, now time.Time) {
 	switch owner := l.spaces[o.namespace][o.owner]; {
 	case o.kind == boxes && next == nil:
 		e := l.spaces[o.namespace][o.uid]
 		e.box = nil
-		e.changedAt(now, false)
+		e.changedAt(now, c)
 		l.schedule(e)
 		return
 	case o.kind == policies && !o.foreign:
@@ -150,16 +155,17 @@ func (l *ledger) detach(o, next *object, now time.Time) {
 		return
 	case owner != nil && (next == nil || next.owner != o.owner):
 		delete(owner.parts, o.uid)
+		owner.stands(now)
 	}
-	l.touch(o, now)
+	l.touch(o, c, now)
 }
 
 // touch notes a change of everything that a companion concerns: the Sandbox that owns it and, since owners can be edited, the one
 // whose pair it says it is of; of a policy, all in its namespace.
-func (l *ledger) touch(o *object, now time.Time) {
+func (l *ledger) touch(o *object, c kindOfChange, now time.Time) {
 	for uid, e := range l.spaces[o.namespace] {
 		if o.kind == policies || uid == o.owner || o.pair != "" && o.pair == workspace.Pair(e.ref.SandboxID) {
-			e.changedAt(now, o.foreign)
+			e.changedAt(now, c)
 			l.schedule(e)
 		}
 	}
@@ -319,6 +325,7 @@ func (l *ledger) done(t task, f *finding, now time.Time) change {
 	if f.live != nil && f.live.UID == t.key.uid {
 		record, readable := recordOf(f.live.Annotations)
 		e.saw(record, readable, now)
+		e.stands(now)
 		e.version = f.live.ResourceVersion
 	}
 	if f.ending != failed && f.ending != busy {

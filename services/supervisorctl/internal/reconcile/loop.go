@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -27,22 +26,25 @@ type Loop struct {
 	scheme    workspace.Scheme
 	conductor Conductor
 	watches   metadata.Interface
+	pods      PodWatcher
 	reporter  *reporter
 	now       func() time.Time
 	random    func() float64
 }
 
 // New checks the settings and registers the metrics portcullis_supervisorctl_reconcile_*. It starts nothing and sends nothing.
-// scheme says which gateway's sandboxes are kept and where they are. watches is the client for lists and watches,
-// kubeclient.Clients.Watches.Metadata.
-func New(cfg Settings, scheme workspace.Scheme, conductor Conductor, watches metadata.Interface, log zerolog.Logger, reg prometheus.Registerer) (*Loop, error) {
+// scheme says which gateway's sandboxes are kept and where they are. watches and whole are of the client for lists and watches,
+// kubeclient.Clients.Watches.
+func New(
+	cfg Settings, scheme workspace.Scheme, conductor Conductor, watches metadata.Interface, whole PodWatcher, log zerolog.Logger, reg prometheus.Registerer,
+) (*Loop, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	if err := scheme.Validate(); err != nil {
 		return nil, fmt.Errorf("reconcile: %w", err)
 	}
-	if conductor == nil || watches == nil {
+	if conductor == nil || watches == nil || whole == nil {
 		return nil, errors.New("reconcile: a conductor and a client for watches must be given")
 	}
 	if _, err := selectors(scheme); err != nil {
@@ -52,7 +54,7 @@ func New(cfg Settings, scheme workspace.Scheme, conductor Conductor, watches met
 	if err != nil {
 		return nil, err
 	}
-	return &Loop{cfg: cfg, scheme: scheme, conductor: conductor, watches: watches, reporter: r, now: time.Now, random: rand.Float64}, nil
+	return &Loop{cfg: cfg, scheme: scheme, conductor: conductor, watches: watches, pods: whole, reporter: r, now: time.Now, random: rand.Float64}, nil
 }
 
 // degradedLook is how often a settled sandbox is looked at while a watch does not work.
@@ -72,7 +74,7 @@ func (l *Loop) Lead(ctx context.Context, released <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.Discard())) // what client-go would say, watched says
 	defer cancel()
 	d := newDesk(newLedger(l.scheme.GatewayID, l.pace(), l.random), l.now, l.reporter.reopened)
-	all, err := streams(l.scheme, l.watches, func(k kind, err error) {
+	all, err := streams(l.scheme, l.watches, l.pods, func(k kind, err error) {
 		if ctx.Err() == nil {
 			l.reporter.watched(k, err)
 			d.health(k, err == nil)
@@ -88,7 +90,7 @@ func (l *Loop) Lead(ctx context.Context, released <-chan struct{}) error {
 	defer parts.Wait()
 	defer cancel()
 	for _, s := range all {
-		reflector := cache.NewReflectorWithOptions(s, &metav1.PartialObjectMetadata{}, feed{kind: s.kind, desk: d}, cache.ReflectorOptions{
+		reflector := cache.NewReflectorWithOptions(s, nil, feed{kind: s.kind, desk: d}, cache.ReflectorOptions{
 			Name: "reconcile/" + s.kind.String(), TypeDescription: s.kind.String(),
 		})
 		parts.Go(func() { reflector.RunWithContext(ctx) })

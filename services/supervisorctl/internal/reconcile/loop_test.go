@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -291,6 +293,11 @@ func TestAThousand(t *testing.T) {
 }
 
 // TestNew refuses what cannot work, and registers once.
+// noPods are never watched.
+func noPods(context.Context, string, metav1.ListOptions) (watch.Interface, error) {
+	return nil, errors.New("nobody leads")
+}
+
 func TestNew(t *testing.T) {
 	client := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
 	for name, tc := range map[string]struct {
@@ -311,7 +318,7 @@ func TestNew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg, scheme := DefaultSettings(), workspace.Scheme{Mode: driverconf.ModeShared, GatewayID: gateway, Namespace: ns}
 			tc.edit(&cfg, &scheme)
-			_, err := New(cfg, scheme, hanging{}, client, zerolog.Nop(), prometheus.NewRegistry())
+			_, err := New(cfg, scheme, hanging{}, client, noPods, zerolog.Nop(), prometheus.NewRegistry())
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v", err)
 			}
@@ -319,19 +326,20 @@ func TestNew(t *testing.T) {
 	}
 	scheme := workspace.Scheme{Mode: driverconf.ModeShared, GatewayID: gateway, Namespace: ns}
 	reg := prometheus.NewRegistry()
-	if _, err := New(DefaultSettings(), scheme, hanging{}, client, zerolog.Nop(), reg); err != nil {
+	if _, err := New(DefaultSettings(), scheme, hanging{}, client, noPods, zerolog.Nop(), reg); err != nil {
 		t.Fatal(err)
 	}
 	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
 		t.Errorf("%v %v", problems, err)
 	}
-	if _, err := New(DefaultSettings(), scheme, hanging{}, client, zerolog.Nop(), reg); err == nil {
+	if _, err := New(DefaultSettings(), scheme, hanging{}, client, noPods, zerolog.Nop(), reg); err == nil {
 		t.Error("registered twice")
 	}
 	for name, err := range map[string]error{
-		"no conductor": second(New(DefaultSettings(), scheme, nil, client, zerolog.Nop(), prometheus.NewRegistry())),
-		"no client":    second(New(DefaultSettings(), scheme, hanging{}, nil, zerolog.Nop(), prometheus.NewRegistry())),
-		"no registry":  second(New(DefaultSettings(), scheme, hanging{}, client, zerolog.Nop(), nil)),
+		"no conductor": second(New(DefaultSettings(), scheme, nil, client, noPods, zerolog.Nop(), prometheus.NewRegistry())),
+		"no client":    second(New(DefaultSettings(), scheme, hanging{}, nil, noPods, zerolog.Nop(), prometheus.NewRegistry())),
+		"no Pods":      second(New(DefaultSettings(), scheme, hanging{}, client, nil, zerolog.Nop(), prometheus.NewRegistry())),
+		"no registry":  second(New(DefaultSettings(), scheme, hanging{}, client, noPods, zerolog.Nop(), nil)),
 	} {
 		if err == nil {
 			t.Error(name)

@@ -1,10 +1,14 @@
 package reconcile
 
 import (
+	"encoding/json"
 	"fmt"
+	"hash/fnv"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
 	"github.com/portcullis-mesh/portcullis/shared/runstate"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
@@ -44,6 +48,10 @@ type object struct {
 	// record is that of a Sandbox; readable says that it is one.
 	record   runstate.Record
 	readable bool
+	// ready says that it is a Pod that is, and shape tells two states of a Pod or Sandbox apart that are not merely further on the way to
+	// that, or back; zero when it is not known.
+	ready bool
+	shape uint64
 }
 
 // objectOf takes what is kept from an object's metadata.
@@ -65,10 +73,47 @@ func objectOf(k kind, m *metav1.ObjectMeta) object {
 	}
 	if k == boxes {
 		o.record, o.readable = recordOf(m.Annotations)
+		o.shape = shapeOf(o.generation, o.deleting, m.Labels, o.record, o.readable, m.Annotations[sandboxapi.AnnotationPodName])
 	} else if owner, err := sandboxapi.OwnerOf(m.OwnerReferences); err == nil {
 		o.ownerName, o.owner = owner.Name, owner.UID
 	}
 	return o
+}
+
+// podOf is objectOf of a whole Pod.
+func podOf(p *corev1.Pod) object {
+	o := objectOf(pods, &p.ObjectMeta)
+	says := conduct.PodOf(p)
+	spec := p.Spec
+	spec.NodeName = "" // where it runs is not what it is
+	text, err := spec.Marshal()
+	if err != nil {
+		return o
+	}
+	o.ready = says.Ready
+	o.shape = shapeOf(o.generation, o.deleting, p.Labels, p.Annotations, p.OwnerReferences, text,
+		says.Gated, says.Ended, says.Restarted, says.Cause, says.Hopeless, says.Doomed)
+	return o
+}
+
+// shapeOf is zero when it cannot be told.
+func shapeOf(parts ...any) uint64 {
+	h := fnv.New64a()
+	if err := json.NewEncoder(h).Encode(parts); err != nil { // of what Kubernetes has decoded it never is
+		return 0
+	}
+	return max(h.Sum64(), 1)
+}
+
+// changed is what it means that the object is now, and was former; nil for none.
+func (o *object) changed(former *object) kindOfChange {
+	switch {
+	case o.foreign:
+		return distant
+	case former != nil && o.shape != 0 && o.shape == former.shape:
+		return slight
+	}
+	return weighty
 }
 
 // recordOf is the record without what is only kept for restarts, which may be long and says nothing about progress.

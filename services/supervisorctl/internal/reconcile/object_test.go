@@ -15,7 +15,10 @@ func TestObjectOf(t *testing.T) {
 		t.Errorf("record %+v", want)
 	}
 	o := of(boxes, box)
-	if o != (object{
+	if o.shape == 0 {
+		t.Error("the Sandbox has no shape")
+	}
+	if o.shape = 0; o != (object{
 		kind: boxes, uid: "uid-1", namespace: ns, name: "box-1", version: "1", generation: 1, managed: true, gateway: gateway, id: id(1), pair: id(1),
 		record: want, readable: true,
 	}) {

@@ -11,8 +11,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	metadatafake "k8s.io/client-go/metadata/fake"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
@@ -62,10 +64,24 @@ func newStage(t *testing.T, mode driverconf.Mode, all ...*metav1.PartialObjectMe
 	return s
 }
 
+// wholePods are the Pods of the same API server.
+func (s *stage) wholePods(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error) {
+	w, err := s.client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace).Watch(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	return watch.Filter(w, func(in watch.Event) (watch.Event, bool) {
+		if m, ok := in.Object.(*metav1.PartialObjectMetadata); ok {
+			in.Object = wholePod(m)
+		}
+		return in, true
+	}), nil
+}
+
 func (s *stage) newLoop(mode driverconf.Mode) {
 	s.t.Helper()
 	var err error
-	s.loop, err = New(DefaultSettings(), workspace.Scheme{Mode: mode, GatewayID: gateway, Namespace: ns}, s, s.client, zerolog.New(s.log), s.reg)
+	s.loop, err = New(DefaultSettings(), workspace.Scheme{Mode: mode, GatewayID: gateway, Namespace: ns}, s, s.client, s.wholePods, zerolog.New(s.log), s.reg)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -22,10 +22,14 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
+// PodWatcher watches the Pods of a namespace, or of all with an empty one.
+type PodWatcher func(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error)
+
 // stream lists and watches one kind. What the selectors find is looked at again by the ledger, which trusts no selector.
 type stream struct {
 	kind      kind
 	client    metadata.Interface
+	pods      PodWatcher
 	namespace string // empty for all
 	selector  string
 	// resources are those to try, the preferred one first; at is the one that was listed last.
@@ -62,7 +66,7 @@ func selectors(s workspace.Scheme) ([kinds]string, error) {
 }
 
 // streams are one for each kind.
-func streams(s workspace.Scheme, client metadata.Interface, report func(kind, error)) ([]*stream, error) {
+func streams(s workspace.Scheme, client metadata.Interface, whole PodWatcher, report func(kind, error)) ([]*stream, error) {
 	chosen, err := selectors(s)
 	if err != nil {
 		return nil, err
@@ -82,7 +86,7 @@ func streams(s workspace.Scheme, client metadata.Interface, report func(kind, er
 	}
 	all := make([]*stream, 0, kinds)
 	for k := range kinds {
-		all = append(all, &stream{kind: k, client: client, namespace: namespace, selector: chosen[k], resources: resources[k], report: report})
+		all = append(all, &stream{kind: k, client: client, pods: whole, namespace: namespace, selector: chosen[k], resources: resources[k], report: report})
 	}
 	return all, nil
 }
@@ -110,10 +114,15 @@ func (s *stream) ListWithContext(ctx context.Context, options metav1.ListOptions
 	return nil, err
 }
 
-// WatchWithContext fulfils cache.WatcherWithContext. A version that is not served any more ends it, and a list follows.
-func (s *stream) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+// WatchWithContext fulfils cache.WatcherWithContext. A version that is not served any more ends it, and a list follows. Pods are watched as
+// they are: what they say of themselves tells when a look is worth its reads. A list is for what has to be looked at anyway.
+func (s *stream) WatchWithContext(ctx context.Context, options metav1.ListOptions) (w watch.Interface, err error) {
 	options.LabelSelector = s.selector
-	w, err := s.of(s.resources[s.at.Load()]).Watch(ctx, options)
+	if s.kind == pods {
+		w, err = s.pods(ctx, s.namespace, options)
+	} else {
+		w, err = s.of(s.resources[s.at.Load()]).Watch(ctx, options)
+	}
 	if err != nil {
 		err = fmt.Errorf("watch %s: %w", s.kind, err)
 	}
