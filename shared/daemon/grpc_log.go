@@ -33,8 +33,8 @@ import (
 //
 // Lines are info for what callers cause, warn for what did not answer, error for
 // what we did wrong, debug for health probes and for calls that went well. A handler
-// that writes a line about its calls says so with Accounted; what callers cause is
-// then debug too.
+// that writes a line about its calls says so with Accounted or AccountedAs; what callers
+// cause is then debug too, and with the latter everything that ends as was told.
 type callLog struct{ log zerolog.Logger }
 
 var _ stats.Handler = callLog{}
@@ -49,6 +49,7 @@ type call struct {
 	mu        sync.Mutex // a handler may receive in a goroutine that it does not wait for
 	request   any        // nil unless log writes debug lines
 	accounted bool
+	told      *codes.Code // what the handler's line says that the call ends with
 }
 
 // Accounted says, with the context of a call, that its handler writes a line about it
@@ -62,10 +63,28 @@ func Accounted(ctx context.Context) {
 	}
 }
 
-func (c *call) isAccounted() bool {
+// AccountedAs says, with the context of a call, that its handler has written a line about
+// it at info level or above, with the code that it is going to end with. When it does,
+// one of gRPC's would be noise, whatever the code. When it ends with another one after
+// all, as after a panic or with an answer that is too large, the line is as after
+// Accounted. Without ServerOptions it does nothing.
+func AccountedAs(ctx context.Context, code codes.Code) {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.accounted, c.told = true, &code
+	}
+}
+
+// levelOf is the level of the call's line when it ends with code.
+func (c *call) levelOf(code codes.Code) zerolog.Level {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.accounted
+	level := levelOf(c.method, code)
+	if c.told != nil && *c.told == code || c.accounted && level == zerolog.InfoLevel {
+		return zerolog.DebugLevel
+	}
+	return level
 }
 
 // TagRPC begins a call.
@@ -127,11 +146,7 @@ func (c *call) firstMessage() any {
 
 func (l callLog) write(ctx context.Context, c *call, took time.Duration, err error) {
 	ended := statusOf(err)
-	level := levelOf(c.method, ended.Code())
-	if level == zerolog.InfoLevel && c.isAccounted() {
-		level = zerolog.DebugLevel
-	}
-	line := l.log.WithLevel(level)
+	line := l.log.WithLevel(c.levelOf(ended.Code()))
 	if line == nil {
 		return
 	}

@@ -106,6 +106,11 @@ func TestCallsAreLogged(t *testing.T) {
 		{"accounted for", zerolog.InfoLevel, accounted(codes.PermissionDenied), nil},
 		{"accounted for at debug", zerolog.DebugLevel, accounted(codes.PermissionDenied), with(with(base("PermissionDenied", "debug"), "request", request), "error", "no")},
 		{"accounted for and not answered", zerolog.InfoLevel, accounted(codes.Unavailable), with(base("Unavailable", "warn"), "error", "no")},
+		{"accounted for as it ends", zerolog.InfoLevel, accountedAs(codes.Unavailable, codes.Unavailable), nil},
+		{"accounted for as our fault", zerolog.InfoLevel, accountedAs(codes.Internal, codes.Internal), nil},
+		{"accounted for as it ends, at debug", zerolog.DebugLevel, accountedAs(codes.Internal, codes.Internal), with(with(base("Internal", "debug"), "request", request), "error", "no")},
+		{"accounted for as another", zerolog.InfoLevel, accountedAs(codes.Unavailable, codes.Internal), with(base("Internal", "error"), "error", "no")},
+		{"accounted for as another, by the caller", zerolog.InfoLevel, accountedAs(codes.Unavailable, codes.NotFound), nil},
 		{"refusal", zerolog.InfoLevel, refused, with(base("PermissionDenied", "info"), "error", "namespace is not listed; at all")},
 		{"below the level", zerolog.WarnLevel, refused, nil},
 	} {
@@ -138,8 +143,19 @@ func accounted(code codes.Code) func(context.Context, *computev1.AuthenticateSan
 	}
 }
 
+// accountedAs is a handler that has written one, with a code, and ends with another or the same.
+func accountedAs(told, ends codes.Code) func(context.Context, *computev1.AuthenticateSandboxRequest) (*computev1.AuthenticateSandboxResponse, error) {
+	return func(ctx context.Context, _ *computev1.AuthenticateSandboxRequest) (*computev1.AuthenticateSandboxResponse, error) {
+		AccountedAs(ctx, told)
+		return nil, status.Error(ends, "no")
+	}
+}
+
 // TestAccountedOutsideOfACall does nothing.
-func TestAccountedOutsideOfACall(t *testing.T) { Accounted(t.Context()) }
+func TestAccountedOutsideOfACall(t *testing.T) {
+	Accounted(t.Context())
+	AccountedAs(t.Context(), codes.Internal)
+}
 
 func TestStreamsAreLoggedWithTheirRequest(t *testing.T) {
 	s := serveGRPC(t, &driver{watch: func(grpc.ServerStreamingServer[computev1.WatchSandboxesEvent]) error { return errBoom }},

@@ -18,7 +18,7 @@ import (
 )
 
 // contractRequests are the messages of contract 1.7 that carry secrets, with s in
-// each of their secret fields.
+// each of their secret fields, and wherever else a person may put one.
 func contractRequests(t testing.TB, s []byte) map[string]proto.Message {
 	t.Helper()
 	text := strings.ToValidUTF8(string(s), "?")
@@ -32,7 +32,7 @@ func contractRequests(t testing.TB, s []byte) map[string]proto.Message {
 	create := &computev1.CreateSandboxRequest{Sandbox: &computev1.DriverSandbox{
 		Id: "sb-1", Name: "demo", Workspace: "team-a",
 		Spec: &computev1.DriverSandboxSpec{
-			LogLevel: "info", Command: []string{"sh", "-c", "true"},
+			LogLevel: "info", Command: []string{"sh", "-c", text},
 			Environment: map[string]string{"HOME": text}, SandboxToken: text, LaunchAuthentication: s,
 			Policy: encoded,
 			Template: &computev1.DriverSandboxTemplate{
@@ -82,7 +82,7 @@ func TestContractRendering(t *testing.T) {
 			`"environment":{"struct_value":{"fields":{"TOKEN":{"string_value":"[7 bytes]"}}}},"zone":{"string_value":"[7 bytes]"}}},` +
 			`"driver_config":{"fields":{"containers":{"list_value":{"values":[{"struct_value":{"fields":{"args":{"list_value":{"values":[` +
 			`{"string_value":"[7 bytes]"},{"bool_value":"[bool]"},{"null_value":"[enum]"},{"number_value":"[double]"}]}}}}}]}}}}},` +
-			`"policy":"[36 bytes]","sandbox_token":"[redacted]","command":["sh","-c","true"],"launch_authentication":"[redacted]"},` +
+			`"policy":"[36 bytes]","sandbox_token":"[redacted]","command":["[redacted]","[redacted]","[redacted]"],"launch_authentication":"[redacted]"},` +
 			`"workspace":"team-a"}}`,
 	} {
 		if diff := cmp.Diff(want, secret.Redacted(requests[name]).String()); diff != "" {

@@ -7,6 +7,9 @@
 // TOML and YAML encoders, log/slog and zerolog all print [Marker] instead, also
 // when the value sits in an unexported field, where fmt cannot call methods.
 //
+// Of what the contract does not mark, the environment and the command of a sandbox are
+// not shown either.
+//
 // Value is for secrets that a daemon holds: keys, bearer tokens, seeds, bootstrap
 // material. [Redacted] is for messages that pass through: it renders a protobuf
 // message for a log line with the secret fields replaced, in bounded size.

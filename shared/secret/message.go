@@ -33,10 +33,11 @@ var (
 // Fields with the option openshell.options.v1.secret or debug_redact are replaced
 // by [Marker] at any depth: in nested and repeated messages, map values, oneofs
 // and in an Any whose type is linked into the program. Values of maps named
-// environment are replaced too. Of google.protobuf.Struct, Value and ListValue only
-// keys are shown, with the kinds of values and the sizes of strings. Contents of bytes fields, of an Any that cannot be
-// decoded and of unknown fields, where a newer peer may keep secrets that we do not
-// know of, are given as sizes only.
+// environment, and texts named command or args, are replaced too, each of a list by
+// itself. Of google.protobuf.Struct, Value and ListValue only keys are shown, with the
+// kinds of values and the sizes of strings. Contents of bytes fields, of an Any that
+// cannot be decoded and of unknown fields, where a newer peer may keep secrets that we
+// do not know of, are given as sizes only.
 //
 // The rendering is at most [MaxRendered] bytes. Nothing is rendered before a
 // formatter asks, so a disabled log line costs nothing; m must not change until

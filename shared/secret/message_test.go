@@ -82,6 +82,8 @@ func probe(t testing.TB) protoreflect.MessageDescriptor {
 		{name: "children", kind: msg, message: ".test.Probe", list: true},
 		{name: "by_name", kind: msg, message: ".test.Probe.ByNameEntry", list: true},
 		{name: "environment", kind: msg, message: ".test.Probe.EnvironmentEntry", list: true},
+		{name: "command", kind: str, list: true},
+		{name: "args", kind: str},
 		{name: "wrapped", kind: msg, message: ".google.protobuf.Any"},
 		{name: "number", kind: descriptorpb.FieldDescriptorProto_TYPE_INT64},
 		{name: "ratio", kind: descriptorpb.FieldDescriptorProto_TYPE_DOUBLE},
@@ -173,7 +175,7 @@ func leaf(kind protoreflect.MessageDescriptor, s []byte) editor {
 		set("secret_message", inner.ProtoReflect()).put("secret_map", text, text).
 		set("secret_choice", text).set("redacted_text", text).
 		set("unresolved_text", text).set("unresolved_false", "shown").set("undecodable_text", text).
-		set("plain_bytes", s).put("environment", "API_KEY", text).
+		set("plain_bytes", s).put("environment", "API_KEY", text).push("command", text).push("command", text).set("args", text).
 		set("settings", freeForm("api_key", text)).set("setting", structpb.NewStringValue(text).ProtoReflect()).
 		set("settings_list", (&structpb.ListValue{Values: []*structpb.Value{structpb.NewStringValue(text)}}).ProtoReflect()).
 		put("settings_by_name", "first", structpb.NewStringValue(text).ProtoReflect())
@@ -237,7 +239,7 @@ func TestRedactedShowsOnlyWhatIsPlain(t *testing.T) {
 		`"secret_choice":"[redacted]","redacted_text":"[redacted]","unresolved_text":"[redacted]",` +
 		`"unresolved_false":"shown","undecodable_text":"[redacted]","plain_bytes":"[7 bytes]",` +
 		`"child":{"plain_choice":"a\"b\n","ratio":0.5,"label":7},` +
-		`"environment":{"API_KEY":"[redacted]"},"number":-7,"ratio":"+Inf","flag":true,` +
+		`"environment":{"API_KEY":"[redacted]"},"command":["[redacted]","[redacted]"],"args":"[redacted]","number":-7,"ratio":"+Inf","flag":true,` +
 		`"settings":{"fields":{"api_key":{"string_value":"[7 bytes]"}}},"setting":{"string_value":"[7 bytes]"},` +
 		`"settings_list":{"values":[{"string_value":"[7 bytes]"}]},"settings_by_name":{"first":{"string_value":"[7 bytes]"}}}`
 	if got := secret.Redacted(m.Message).String(); got != want {

@@ -48,11 +48,18 @@ func hasUnknownSecret(unknown protoreflect.RawFields) bool {
 	return false
 }
 
-// hidesEntries reports whether the keys of a map may be shown but not its values.
-// The contract does not mark the environment of a sandbox as secret (contract
-// 1.3), yet its values are where people put credentials.
-func hidesEntries(field protoreflect.FieldDescriptor) bool {
-	return field.IsMap() && field.Name() == "environment"
+// hidesContents reports whether a field may be shown but not what it holds: of a map the
+// keys and no value, of a list how many elements there are. The contract marks neither
+// the environment of a sandbox nor its command as secret (contract 1.3), yet values and
+// arguments are where people put credentials.
+func hidesContents(field protoreflect.FieldDescriptor) bool {
+	switch field.Name() {
+	case "environment":
+		return field.IsMap()
+	case "command", "args":
+		return field.Kind() == protoreflect.StringKind
+	}
+	return false
 }
 
 // isFreeForm reports whether messages of this type hold whatever their maker likes, so

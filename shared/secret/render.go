@@ -145,7 +145,7 @@ func (r *renderer) entries(field protoreflect.FieldDescriptor, entries protorefl
 		if !r.key(key.String()) {
 			return
 		}
-		if hidesEntries(field) || isSecret(field.MapValue()) {
+		if hidesContents(field) || isSecret(field.MapValue()) {
 			r.text(Marker)
 			continue
 		}
@@ -168,6 +168,8 @@ func (r *renderer) elements(field protoreflect.FieldDescriptor, list protoreflec
 
 func (r *renderer) single(field protoreflect.FieldDescriptor, value protoreflect.Value, depth int) {
 	switch kind := field.Kind(); {
+	case hidesContents(field):
+		r.text(Marker)
 	case kind == protoreflect.MessageKind, kind == protoreflect.GroupKind:
 		r.message(value.Message(), depth+1)
 	case kind == protoreflect.BytesKind:

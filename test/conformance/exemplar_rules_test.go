@@ -189,6 +189,13 @@ func (r *rules) mounts(field string, top map[string]*structpb.Value) {
 	for _, text := range amounts.Limits {
 		r.valid(quantityRule.MatchString(text), field+".containers.agent.resources")
 	}
+	for kind, text := range amounts.Requests {
+		r.valid(quantityRule.MatchString(text), field+".containers.agent.resources")
+		if limit, limited := amounts.Limits[kind]; r.err == nil && limited {
+			request, most := resource.MustParse(text), resource.MustParse(limit)
+			r.valid(request.Cmp(most) <= 0, field+".containers.agent.resources")
+		}
+	}
 	var mounts []mountRule
 	at := field + ".containers.agent.volume_mounts"
 	r.strict(at, agent["volume_mounts"], &mounts)

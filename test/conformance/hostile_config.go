@@ -80,6 +80,9 @@ func hostileConfigs() []hostile {
 	add("quantity-overflow", resources, true, agent(map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "1e999999999"}}}))
 	add("quantity-float", resources, true, agent(map[string]any{"resources": map[string]any{"limits": map[string]any{"cpu": 1e308}}}))
 	add("claims", resources, false, agent(map[string]any{"resources": map[string]any{"claims": []any{}}}))
+	add("quantity-contradiction", resources, false, agent(map[string]any{"resources": map[string]any{
+		"requests": map[string]any{"ephemeral-storage": "2Gi"}, "limits": map[string]any{"ephemeral-storage": "1Gi"},
+	}}))
 	// Bombs.
 	add("deep", inConfig, false, map[string]any{"pod": nested(1000)})
 	add("wide", inConfig, true, map[string]any{"volumes": make([]any, 50000)})

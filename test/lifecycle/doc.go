@@ -3,5 +3,5 @@
 //
 // Its tests are about what only the daemons together can show: that supervisorctl and tokenauth accept what lifecycle makes, that a
 // create that fails leaves nothing behind, that the allowlist decides at the moment it is asked, and that the watch tells what the
-// cluster does.
+// cluster does. When a site ends, no daemon may have written a piece of what was guarded: see Guard.
 package lifecycle

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"maps"
 	"strings"
@@ -11,21 +12,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
+	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/lifecycle"
 )
 
 // life is that of a sandbox, from the handshake to the end.
-func life(t *testing.T, s *lifecycle.Site) {
+func life(t *testing.T, s *lifecycle.Site) { lifeIn(t, s, "team") }
+
+func lifeIn(t *testing.T, s *lifecycle.Site, workspace string) {
 	answered, err := s.Driver.GetCapabilities(s.Context(), &computev1.GetCapabilitiesRequest{Gateway: lifecycle.Gateway()})
 	if err != nil || !answered.GetSupportsSandboxAuthentication() {
 		t.Fatalf("capabilities %v, error %v", answered, err)
 	}
-	workspace := s.Workspace("team")
+	workspace = s.Workspace(workspace)
 	s.Eventually("the workspace may be used", func() error {
 		_, err := s.Driver.EnsureWorkspace(s.Context(), &computev1.EnsureWorkspaceRequest{Workspace: workspace})
 		return err
 	})
 	wish := s.Wish(workspace, "box")
+	confide(s, wish)
 	if _, err := s.Driver.ValidateSandboxCreate(s.Context(), &computev1.ValidateSandboxCreateRequest{Sandbox: wish}); err != nil {
 		t.Fatal(err)
 	}
@@ -35,6 +40,7 @@ func life(t *testing.T, s *lifecycle.Site) {
 	}
 	s.AwaitReady(wish.GetId())
 	demandEvidence(t, s, wish)
+	demandKnown(t, s, wish, made.GetRuntimeIdentity())
 	if _, err := s.Driver.CreateSandbox(s.Context(), &computev1.CreateSandboxRequest{Sandbox: wish}); status.Code(err) != codes.AlreadyExists {
 		t.Errorf("a second create: %v", err)
 	}
@@ -63,6 +69,31 @@ func life(t *testing.T, s *lifecycle.Site) {
 	again, err := s.Driver.DeleteSandbox(s.Context(), &computev1.DeleteSandboxRequest{SandboxId: wish.GetId()})
 	if err != nil || again.GetDeleted() {
 		t.Errorf("a second delete: %t, error %v", again.GetDeleted(), err)
+	}
+}
+
+// confide puts into a wish what its user would not want to find in a log (contract 15.1).
+func confide(s *lifecycle.Site, wish *computev1.DriverSandbox) {
+	inEnvironment, inTemplate, word := rand.Text(), rand.Text(), rand.Text()
+	wish.Spec.Environment = map[string]string{"DATABASE_URL": "postgres://agent:" + inEnvironment + "@db/agents"}
+	wish.Spec.Template = &computev1.DriverSandboxTemplate{Environment: map[string]string{"API_KEY": inTemplate}}
+	wish.Spec.Command = []string{"/bin/run", "--password", word}
+	s.Guard("a value of the environment", inEnvironment)
+	s.Guard("a value of the template's environment", inTemplate)
+	s.Guard("a word of the command", word)
+}
+
+// demandKnown: the supervisor's own token is known to be of this sandbox and run (contract 2.13).
+func demandKnown(t *testing.T, s *lifecycle.Site, wish *computev1.DriverSandbox, identity string) {
+	t.Helper()
+	namespace := s.NamespaceOf(wish.GetWorkspace())
+	supervisor, err := s.Cluster.Client().CoreV1().Pods(namespace).Get(t.Context(), "os-supervisor-"+wish.GetId(), metav1.GetOptions{})
+	must(t, err)
+	token := s.Cluster.Token(t, namespace, supervisor.Spec.ServiceAccountName, cluster.TokenRequest{Audiences: []string{"openshell-gateway"}, Pod: supervisor})
+	s.Guard("the supervisor's token", token)
+	got, err := s.Driver.AuthenticateSandbox(s.Context(), &computev1.AuthenticateSandboxRequest{Credential: token})
+	if err != nil || got.GetSandboxId() != wish.GetId() || got.GetRuntimeIdentity() != identity {
+		t.Errorf("the supervisor of sandbox %s, run %s, is taken for %v, error %v", wish.GetId(), identity, got, err)
 	}
 }
 

@@ -23,9 +23,6 @@ import (
 	"github.com/portcullis-mesh/portcullis/test/mesh"
 )
 
-// relayed has lifecycle serve relays.
-func relayed(o *mesh.Options) { o.Relayed = true }
-
 // TestRelay: a sandbox lives through a relay before two lifecycles as it does at a socket. When the one dies that has the calls, what was under
 // way is refused as something that may pass and is made nowhere else, the watch ends so that it is begun anew, and all that follows goes on
 // with the other; so it is when one hangs. When both are away calls are refused, and they come back when there is one again.

@@ -14,18 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
-	"github.com/portcullis-mesh/portcullis/shared/udsock"
 	"github.com/portcullis-mesh/portcullis/test/lifecycle"
 	"github.com/portcullis-mesh/portcullis/test/mesh"
 )
-
-func dial(t *testing.T, path string) computev1.ComputeDriverClient {
-	t.Helper()
-	conn, err := udsock.NewClient(path)
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	return computev1.NewComputeDriverClient(conn)
-}
 
 // TestReplicas: two lifecycles, each beside a gateway of the same id, are asked to do the same, and whatever comes, to the same sandboxes at
 // the same time. Every answer is one that the contract has for the call, and in the end each sandbox is one run that its gateway was told of,

@@ -19,6 +19,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/lifecycle"
 	"github.com/portcullis-mesh/portcullis/test/mesh"
+	shippedrights "github.com/portcullis-mesh/portcullis/test/rights"
 )
 
 // shipped are the cluster-wide rules of files of deploy/kustomize/base, by what they allow: "verb resource.group".
@@ -69,6 +71,24 @@ func right(verb, group, of string) string {
 	return verb + " " + of
 }
 
+// withClaims are the rights that go with withConfig, of the component driver-config.
+func withClaims(t *testing.T) map[string]bool {
+	t.Helper()
+	base := filepath.Join("..", "..", "deploy", "kustomize", "base")
+	role := &unstructured.Unstructured{Object: map[string]any{"kind": "ClusterRole", "metadata": map[string]any{"name": "portcullis-lifecycle"}}}
+	added, err := shippedrights.WithDriverConfig(base, []*unstructured.Unstructured{role})
+	must(t, err)
+	all := map[string]bool{}
+	for _, rule := range added {
+		for _, verb := range rule.Verbs {
+			for _, of := range rule.Resources {
+				all[right(verb, rule.APIGroups[0], of)] = true
+			}
+		}
+	}
+	return all
+}
+
 // withConfig lets sandboxes be attached to things.
 func withConfig(o *mesh.Options) { o.Stock = append(o.Stock, "allow_driver_config = true") }
 
@@ -87,6 +107,7 @@ func rights(t *testing.T, s *lifecycle.Site) {
 		}
 	}
 	want := shipped(t, "lifecycle/rbac.yaml")
+	maps.Copy(want, withClaims(t))
 	if s.Mode == "managed" {
 		maps.Copy(want, shipped(t, "lifecycle/managed/managed.yaml"))
 		// A server-side apply is a patch; that it makes what is not there is checked as a create, which is no request of its own.

@@ -50,6 +50,8 @@ type Site struct {
 	prefix    string
 	authority *credentials.Authority
 	epoch     *atomic.Uint64
+	dir       string
+	guarded   *guarded
 }
 
 // Raise is that of StandIns for a site with its own.
@@ -89,6 +91,7 @@ func (c *StandIns) prepare(t testing.TB, mode string) *Site {
 	s := &Site{
 		StandIns: c, Cluster: c.cluster, GatewayID: gatewayPrefix + name, Label: "portcullis.test/" + name + "=allowed", Mode: mode, Gates: map[string]*Gate{},
 		Shared: namespacePrefix(name) + "-shared", t: t, prefix: namespacePrefix(name) + "-", epoch: new(atomic.Uint64),
+		guarded: new(guarded),
 	}
 	rc := c.cluster.RESTConfig()
 	rc.QPS = -1
@@ -103,11 +106,13 @@ func (c *StandIns) prepare(t testing.TB, mode string) *Site {
 	return s
 }
 
-func (s *Site) start(changes []func(*mesh.Options)) {
+// launch starts the daemons and waits for none to be ready.
+func (s *Site) launch(changes []func(*mesh.Options)) {
 	s.t.Helper()
 	dir, err := os.MkdirTemp("", "lc") // the path of a socket must be short
 	s.must("make a directory", err)
 	s.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s.dir = dir
 	options := mesh.Options{
 		Cluster: s.Cluster.RESTConfig(), Dir: dir, Manifests: filepath.Join("..", "..", "deploy", "kustomize", "base"),
 		Programs:  map[string]string{},
@@ -134,7 +139,13 @@ func (s *Site) start(changes []func(*mesh.Options)) {
 	for daemon, gate := range s.Gates {
 		s.must("lead "+daemon+" through a gate", redirect(filepath.Join(dir, daemon, "kubeconfig"), gate.proxy.Address(), gate.proxy.Authority()))
 	}
-	s.must("start the mesh", s.Mesh.RunAll(ctx))
+	s.must("start the mesh", s.Mesh.Launch(ctx))
+}
+
+// AwaitDaemons waits until every daemon is ready.
+func (s *Site) AwaitDaemons() {
+	s.t.Helper()
+	s.must("start the mesh", s.Mesh.Await(s.Context()))
 }
 
 // Direct starts daemons that are behind a Gate again, without it.
@@ -162,6 +173,7 @@ func (s *Site) end() {
 	if err := s.Mesh.Stop(); err != nil {
 		s.t.Errorf("stop the mesh: %v", err)
 	}
+	s.demandSecrecy()
 	if err := s.Mesh.Remove(ctx); err != nil {
 		s.t.Errorf("remove the mesh: %v", err)
 	}
@@ -302,6 +314,7 @@ func (s *Site) Bundle(id string) []byte {
 	run := credentials.Run{SandboxID: id, SessionID: uuid(), Generation: "g0000000000000001", Rotation: 1, AuthEpoch: s.epoch.Add(1)}
 	bundle, err := s.authority.Bundle(run)
 	s.must("make a launch bundle", err)
+	s.must("guard a launch bundle", s.guarded.addBundle(bundle.Expose()))
 	return bundle.Expose()
 }
 

@@ -27,26 +27,48 @@ type StandIns struct {
 // StartStandIns starts them. They end with the test, and after the sites that it and its subtests have raised.
 func StartStandIns(t testing.TB, c *cluster.Cluster, dialect reconcile.Dialect) *StandIns {
 	t.Helper()
+	s := StartPods(t, c)
+	s.Control(t, dialect)
+	return s
+}
+
+// StartPods is StartStandIns without a controller, for a cluster whose Agent Sandbox definitions come and change.
+func StartPods(t testing.TB, c *cluster.Cluster) *StandIns {
+	t.Helper()
 	const bytes = 3
 	s := &StandIns{Faults: new(agentsandbox.Faults), cluster: c, run: hexadecimal(bytes)}
-	owns := func(namespace string) bool {
-		return strings.HasPrefix(namespace, namespacePrefix(s.run)) || strings.HasPrefix(namespace, managedPrefix(gatewayPrefix+s.run))
-	}
-	s.Pods = poddriver.Start(t, c.RESTConfig(), poddriver.Config{Owns: owns})
-	agentsandbox.Start(t, c.RESTConfig(), agentsandbox.Config{Owns: owns, Dialect: dialect, Faults: s.Faults})
+	s.Pods = poddriver.Start(t, c.RESTConfig(), poddriver.Config{Owns: s.owns})
 	return s
+}
+
+func (s *StandIns) owns(namespace string) bool {
+	return strings.HasPrefix(namespace, namespacePrefix(s.run)) || strings.HasPrefix(namespace, managedPrefix(gatewayPrefix+s.run))
+}
+
+// Control runs a controller until the test ends, and installs the definition that it needs where there is none.
+func (s *StandIns) Control(t testing.TB, dialect reconcile.Dialect) {
+	t.Helper()
+	agentsandbox.Start(t, s.cluster.RESTConfig(), agentsandbox.Config{Owns: s.owns, Dialect: dialect, Faults: s.Faults})
 }
 
 // Raise runs a mesh in one of the modes operator, shared and managed, with a Gate for each of some daemons and with changes to its
 // options, until the test ends.
 func (s *StandIns) Raise(t testing.TB, mode string, gated []string, changes ...func(*mesh.Options)) *Site {
 	t.Helper()
+	site := s.Launch(t, mode, gated, changes...)
+	site.AwaitDaemons()
+	return site
+}
+
+// Launch is Raise that waits for no daemon to be ready.
+func (s *StandIns) Launch(t testing.TB, mode string, gated []string, changes ...func(*mesh.Options)) *Site {
+	t.Helper()
 	site := s.prepare(t, mode)
 	for _, daemon := range gated {
 		site.Gates[daemon] = NewGate(t, s.cluster)
 	}
 	site.Namespace(site.Shared, nil)
-	site.start(changes)
+	site.launch(changes)
 	site.connect()
 	return site
 }

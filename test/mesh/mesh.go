@@ -63,6 +63,8 @@ type Options struct {
 	Extra            map[string][]string
 	// Relayed has lifecycle serve relays; without it there is no Relay.
 	Relayed bool
+	// LogLevel is that of all daemons; empty is info.
+	LogLevel string
 	// PerWorkspace lets the daemons write in namespaces that Furnish was called for alone, in operator mode.
 	PerWorkspace bool
 	// Log is told what is being done; nil tells nobody.
@@ -155,20 +157,33 @@ func (m *Mesh) Start(ctx context.Context) error {
 	return m.RunAll(ctx)
 }
 
-// RunAll starts the daemons of a mesh that is prepared.
+// RunAll starts the daemons of a mesh that is prepared, and waits until they are ready.
 func (m *Mesh) RunAll(ctx context.Context) error {
-	var all []*Process
+	if err := m.Launch(ctx); err != nil {
+		return err
+	}
+	return m.Await(ctx)
+}
+
+// Launch is RunAll that waits for none to be ready, for a cluster on which they cannot be yet.
+func (m *Mesh) Launch(ctx context.Context) error {
 	for _, daemon := range Daemons() {
 		if daemon == Nswatch && !m.operator() {
 			continue
 		}
-		p, err := m.launch(ctx, daemon)
-		if err != nil {
+		if _, err := m.launch(ctx, daemon); err != nil {
 			return err
 		}
-		all = append(all, p)
 	}
-	for _, p := range all { // none is ready only when another is
+	return nil
+}
+
+// Await waits until every daemon that runs is ready. None is ready only when another is.
+func (m *Mesh) Await(ctx context.Context) error {
+	for _, p := range m.Running() {
+		if p.Name == NATS {
+			continue
+		}
 		if err := m.await(ctx, p); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,9 @@ func (m *Mesh) grant(ctx context.Context, daemon string) error {
 	objects, err := rights.Shipped(m.options.Manifests, m.options.Mode, daemon)
 	if m.options.PerWorkspace {
 		objects, err = rights.PerWorkspace(m.options.Manifests, daemon)
+	}
+	if err == nil && daemon == Lifecycle && slices.Contains(m.options.Stock, "allow_driver_config = true") {
+		_, err = rights.WithDriverConfig(m.options.Manifests, objects)
 	}
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ func (m *Mesh) settings(name string) (string, error) {
 	}
 	var b strings.Builder
 	m.stock(&b, name)
-	fmt.Fprintf(&b, "\n[portcullis]\nlog_level = \"info\"\n\n[portcullis.%s]\nhttp_address = \"127.0.0.1:0\"\n", daemon)
+	fmt.Fprintf(&b, "\n[portcullis]\nlog_level = %q\n\n[portcullis.%s]\nhttp_address = \"127.0.0.1:0\"\n", cmp.Or(m.options.LogLevel, "info"), daemon)
 	if err := m.own(&b, name, daemon); err != nil {
 		return "", err
 	}

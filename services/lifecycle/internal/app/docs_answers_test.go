@@ -322,23 +322,34 @@ func spelt(code codes.Code) string {
 	return strings.ToUpper(capital.ReplaceAllString(code.String(), "${1}_$2"))
 }
 
-// passedTable are the reasons of another daemon that lifecycle passes on, by the codes that they have then.
-func passedTable(t *testing.T, daemon string) handbook.Table {
+// passing are the calls in which lifecycle passes on what another daemon says.
+var passing = map[string][]string{"supervisorctl": {"CreateSandbox", "StartSandbox", "StopSandbox"}, "tokenauth": {"AuthenticateSandbox"}}
+
+// passed are the reasons of another daemon that lifecycle passes on. That supervisorctl's call has ended is not among them: it says so of
+// its own call; see the document.
+func passed(t *testing.T, daemon string) map[verdict.Reason][]string {
 	t.Helper()
-	calls := map[string][]string{"supervisorctl": {"CreateSandbox", "StartSandbox", "StopSandbox"}, "tokenauth": {"AuthenticateSandbox"}}[daemon]
-	w, byCodes := handbook.Table{Head: append(slices.Clone(calls), "Reasons"), Whole: true}, map[string][]string{}
 	used := named(t, daemon)
 	used[verdict.CallerNotAuthorized] = []string{"shared"}
-	if daemon == "tokenauth" {
+	switch daemon {
+	case "supervisorctl":
+		delete(used, verdict.CallEnded)
+	case "tokenauth":
 		for _, reason := range listed {
 			used[reason] = []string{"shared"}
 		}
 	}
+	delete(used, verdict.Unexplained)
+	return used
+}
+
+// passedTable are the reasons of another daemon that lifecycle passes on, by the codes that they have then.
+func passedTable(t *testing.T, daemon string) handbook.Table {
+	t.Helper()
+	calls, used := passing[daemon], passed(t, daemon)
+	w, byCodes := handbook.Table{Head: append(slices.Clone(calls), "Reasons"), Whole: true}, map[string][]string{}
 	for _, spec := range verdict.Reasons() {
-		if used[spec.Reason] == nil || spec.Reason == verdict.Unexplained {
-			continue
-		}
-		if spec.Reason == verdict.CallEnded && daemon == "supervisorctl" { // it says so of its own call; see the document
+		if used[spec.Reason] == nil {
 			continue
 		}
 		var row []string

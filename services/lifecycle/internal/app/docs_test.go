@@ -30,13 +30,14 @@ const (
 	docs       = repository + "docs/lifecycle.md"
 	sources    = repository + "services/lifecycle/internal"
 	manifests  = repository + "deploy/kustomize/base/lifecycle/"
+	claims     = repository + "deploy/kustomize/components/driver-config/claims.yaml"
 )
 
 // TestDocsSayWhatTheProgramSays: every table is the program's, and nothing in it is left unexplained.
 func TestDocsSayWhatTheProgramSays(t *testing.T) {
 	handbook.Check(t, docs, *update, map[string]handbook.Table{
 		"settings": settingsTable(t, "lifecycle"), "relay settings": settingsTable(t, "relay"), "stock settings": stockTable(), "modes": modesTable(t),
-		"answers": answersTable(t), "supervisorctl": passedTable(t, "supervisorctl"), "tokenauth": passedTable(t, "tokenauth"),
+		"answers": answersTable(t), "departures": departuresTable(t), "supervisorctl": passedTable(t, "supervisorctl"), "tokenauth": passedTable(t, "tokenauth"),
 		"steps": stepsTable(t), "limits": limitsTable(t), "readiness": readinessTable(t), "metrics": registered(t).Table(),
 		"lines": linesTable(t), "fields": fieldsTable(t), "rights": rightsTable(t),
 	})
@@ -218,18 +219,15 @@ func fieldsTable(t *testing.T) handbook.Table {
 func rightsTable(t *testing.T) handbook.Table {
 	t.Helper()
 	w := handbook.Table{Head: []string{"Resource", "Group", "Verbs", "For"}}
+	add := func(rule rbacv1.PolicyRule, of func(resource string) string) {
+		for _, resource := range rule.Resources {
+			w.Rows = append(w.Rows, []string{of("`" + resource + "`"), cmp.Or(rule.APIGroups[0], "core"), strings.Join(rule.Verbs, ", ")})
+		}
+	}
 	for _, file := range []string{"rbac.yaml", "managed/managed.yaml"} {
-		documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(handbook.Read(t, manifests+file)), 4096)
-		for {
-			var role rbacv1.ClusterRole // other objects have no rules
-			if err := documents.Decode(&role); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatal(err)
-			}
+		for _, role := range roles(t, manifests+file) {
 			for _, rule := range role.Rules {
-				for _, resource := range rule.Resources {
-					name := "`" + resource + "`"
+				add(rule, func(name string) string {
 					switch {
 					case len(rule.ResourceNames) > 0:
 						name += " by name"
@@ -239,10 +237,33 @@ func rightsTable(t *testing.T) handbook.Table {
 					if file == "managed/managed.yaml" {
 						name += ", managed mode"
 					}
-					w.Rows = append(w.Rows, []string{name, cmp.Or(rule.APIGroups[0], "core"), strings.Join(rule.Verbs, ", ")})
-				}
+					return name
+				})
 			}
 		}
 	}
+	var patches []struct{ Value rbacv1.PolicyRule }
+	if err := yaml.Unmarshal([]byte(handbook.Read(t, claims)), &patches); err != nil {
+		t.Fatal(err)
+	}
+	for _, patch := range patches {
+		add(patch.Value, func(name string) string { return name + ", with `driver_config`" })
+	}
 	return w
+}
+
+// roles are the documents of a file. What is no role has no rules.
+func roles(t *testing.T, file string) (all []rbacv1.ClusterRole) {
+	t.Helper()
+	documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(handbook.Read(t, file)), 4096)
+	for {
+		var role rbacv1.ClusterRole
+		switch err := documents.Decode(&role); {
+		case errors.Is(err, io.EOF):
+			return all
+		case err != nil:
+			t.Fatal(err)
+		}
+		all = append(all, role)
+	}
 }

@@ -26,7 +26,7 @@ import (
 )
 
 // sockets are the two ways to a lifecycle: its own socket, and that of a relay.
-func (s *site) sockets(mode string) (ways map[string]*grpc.ClientConn, lifecycle *commandtest.Process) {
+func (s *site) sockets(mode string) (ways map[string]*grpc.ClientConn, lifecycle, relay *commandtest.Process) {
 	s.t.Helper()
 	s.up.Store(true)
 	p := s.start("--config", s.settings(mode, `http_address = "127.0.0.1:0"`, `relay_listen_address = "127.0.0.1:0"`), "--log-level", "debug")
@@ -50,7 +50,7 @@ http_address = "127.0.0.1:0"
 		s.t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}
-	return map[string]*grpc.ClientConn{"the socket": dial(filepath.Join(s.dir, "s", "driver.sock")), "the relay": dial(beside)}, p
+	return map[string]*grpc.ClientConn{"the socket": dial(filepath.Join(s.dir, "s", "driver.sock")), "the relay": dial(beside)}, p, r
 }
 
 // wire is a codec that sends bytes as they are.
@@ -88,7 +88,7 @@ func TestMalformedRequests(t *testing.T) {
 		"no message":            {"StopSandbox", hidden, "the request is not a message that this method takes"},
 		"no message of a watch": {"WatchSandboxes", hidden, "the request is not a message that this method takes"},
 	}
-	ways, _ := newSite(t).sockets("managed")
+	ways, _, _ := newSite(t).sockets("managed")
 	for way, conn := range ways {
 		for name, c := range cases {
 			for _, prefix := range contract.Prefixes() {
@@ -109,7 +109,7 @@ func TestMalformedRequests(t *testing.T) {
 
 // Workspaces that no namespace can be named by are refused by the field.
 func TestHostileWorkspaces(t *testing.T) {
-	ways, _ := newSite(t).sockets("managed")
+	ways, _, _ := newSite(t).sockets("managed")
 	for way, conn := range ways {
 		driver := computev1.NewComputeDriverClient(conn)
 		for _, name := range []string{"", "Team", "a,b", "../x", "-x", "a\nb", strings.Repeat("a", 1<<16)} {
@@ -133,7 +133,7 @@ func TestManyProblems(t *testing.T) {
 	}
 	in := &computev1.CreateSandboxRequest{Sandbox: &computev1.DriverSandbox{Spec: &computev1.DriverSandboxSpec{Environment: environment}}}
 	said := map[string]bool{}
-	ways, _ := newSite(t).sockets("managed")
+	ways, _, _ := newSite(t).sockets("managed")
 	for way, conn := range ways {
 		_, err := computev1.NewComputeDriverClient(conn).CreateSandbox(t.Context(), in)
 		s := status.Convert(err)
@@ -149,7 +149,7 @@ func TestManyProblems(t *testing.T) {
 
 // Lifecycle works in the gateway's trace, whichever way the call comes, and its line about the call has the request as ever.
 func TestTraceOfTheGateway(t *testing.T) {
-	ways, lifecycle := newSite(t).sockets("managed")
+	ways, lifecycle, _ := newSite(t).sockets("managed")
 	for way, conn := range ways {
 		trace := map[string]string{"the socket": "0af7651916cd43dd8448eb211c80319c", "the relay": "1af7651916cd43dd8448eb211c80319c"}[way]
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", "00-"+trace+"-b7ad6b7169203331-01")

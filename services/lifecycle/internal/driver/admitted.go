@@ -19,7 +19,7 @@ func (d *Driver) admit(ctx context.Context, attached []inventory.Attachment, wor
 	record := make(inventory.Record, len(attached))
 	for _, a := range attached {
 		uid, decision := d.deps.Inventory.Judge(a, workspace, d.deps.Cluster.Look(ctx, a))
-		if err := granted(decision); err != nil {
+		if err := grantedIn(ctx, decision); err != nil {
 			return nil, err
 		}
 		record[a] = uid

@@ -55,6 +55,14 @@ func granted(decision verdict.Decision) error {
 	return &refusal{decision: decision}
 }
 
+// grantedIn is granted, for what a part had to ask somebody for: what could not be found out since the call has ended says so.
+func grantedIn(ctx context.Context, decision verdict.Decision) error {
+	if ctx.Err() != nil && decision.Outcome() == verdict.Unknown {
+		return refuse(verdict.CallEnded, decision.Step, "%s: %s", decision.Reason, decision.Explanation)
+	}
+	return granted(decision)
+}
+
 // decisionOf makes a verdict of any error of the parts. What is not known for what it is refuses as such.
 func decisionOf(err error, step string) verdict.Decision {
 	if r := new(refusal); errors.As(err, &r) {
@@ -136,7 +144,12 @@ func codeOf(in call, d verdict.Decision) codes.Code {
 		if code == codes.Unavailable && d.Reason == verdict.WorkspaceUnreadable {
 			return codes.Internal
 		}
-	case callCapabilities, callAuthenticate, callValidate, callStop:
+	case callStop:
+		// It is not the gateway's user who may not: lifecycle itself is not let in somewhere, and a person has to mend that.
+		if code == codes.PermissionDenied {
+			return codes.FailedPrecondition
+		}
+	case callCapabilities, callAuthenticate, callValidate:
 	}
 	return code
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/excerpt"
+	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
@@ -72,6 +73,7 @@ func (d *Driver) conclude(ctx context.Context, in call, sandboxID string, err er
 	if ctx.Err() != nil && decision.Reason == verdict.CallEnded && errors.Is(context.Cause(ctx), context.Canceled) {
 		code = codes.Canceled // nobody is there to hear it
 	}
+	daemon.AccountedAs(ctx, code) // by the line below
 	d.metrics.refusals.WithLabelValues(string(in), reasonLabel(decision), decision.Outcome().String()).Inc()
 	line := d.log.Warn()
 	if decision.Outcome() == verdict.Denied {

@@ -58,7 +58,7 @@ func (d *Driver) validate(ctx context.Context, in *computev1.DriverSandbox) erro
 		}
 	}
 	who, decision := identity.Resolve(d.kubernetes, namespace)
-	if err := granted(decision); err != nil {
+	if err := grantedIn(ctx, decision); err != nil {
 		return err
 	}
 	generation, err := newGeneration()
@@ -211,7 +211,7 @@ func (d *Driver) offersGPU(ctx context.Context, spec *request.Spec) error {
 		return nil
 	}
 	offered, err := d.deps.Cluster.OffersGPU(ctx)
-	return granted(request.JudgeGPU(offered, err))
+	return grantedIn(ctx, request.JudgeGPU(offered, err))
 }
 
 // attachments names the objects that the workload Pod would be attached to.

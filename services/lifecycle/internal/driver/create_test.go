@@ -118,16 +118,17 @@ func TestCreateThatFails(t *testing.T) {
 
 // A create may be cancelled at any of its steps. Whatever it had made is deleted although its caller is gone.
 func TestCreateThatIsCancelled(t *testing.T) {
-	for _, step := range []string{"find", "ensure", "still", "create", "provision", "answered"} {
+	for _, step := range []string{"find", "ensure", "gpu", "look " + attached, "still", "create", "provision", "answered"} {
 		t.Run("at "+step, func(t *testing.T) {
-			w := base(t)
+			w, in := base(t), attaching(t)
+			w.looks[attached], in.Spec.ResourceRequirements = claim("claim-1"), gpu()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			w.before[step] = cancel
 			if step == "still" { // asks nobody and so does not notice
 				w.faults["create"] = context.Canceled
 			}
-			if _, err := w.driver(t).CreateSandbox(ctx, &computev1.CreateSandboxRequest{Sandbox: wish()}); status.Code(err) != codes.Canceled {
+			if _, err := w.driver(t).CreateSandbox(ctx, &computev1.CreateSandboxRequest{Sandbox: in}); status.Code(err) != codes.Canceled {
 				t.Errorf("error %v", err)
 			}
 			if len(w.objects) != 0 {

@@ -28,16 +28,21 @@
 //
 // # Where codes differ from contract 2.7
 //
+// docs/lifecycle.md has every reason whose code is not the contract's, with why; a test computes them. In short:
+//
+//   - What could not be found out is UNAVAILABLE in CreateSandbox, StartSandbox, StopSandbox and ValidateSandboxCreate, also where the
+//     contract has INTERNAL, or FAILED_PRECONDITION for an allowlist that is not loaded (5.3); so it is in EnsureWorkspace and
+//     AuthenticateSandbox where that has PERMISSION_DENIED. A refusal that is known and one that is not have different codes.
 //   - EnsureWorkspace and DeleteWorkspace, INTERNAL there for all but the allowlist: FAILED_PRECONDITION for what a person has to mend,
-//     ownership conflicts among it (WorkspaceAbsent, WorkspaceForeign, WorkspaceRefused, WorkspaceSCCPrevented); INVALID_ARGUMENT for
-//     WorkspaceInvalid; UNAVAILABLE for what passes (WorkspaceTerminating, WorkspaceSCCPending, an allowlist that is not proven current);
-//     PERMISSION_DENIED for NamespaceReplaced, as for NotListed. What is left, WorkspaceUnreadable, is INTERNAL.
+//     ownership conflicts among it; INVALID_ARGUMENT for WorkspaceInvalid; UNAVAILABLE for what passes. What is left, WorkspaceUnreadable,
+//     is INTERNAL.
 //   - GetSandbox and DeleteSandbox, INTERNAL there for errors of the cluster: FAILED_PRECONDITION for SandboxAmbiguous and
 //     SandboxUnserved, which repeating does not change.
 //   - ListSandboxes and WatchSandboxes: UNAVAILABLE for ViewNotCurrent and WatchBehind, after which the call is to be made again.
-//   - All calls: DEADLINE_EXCEEDED or CANCELLED for CallEnded, which the table does not have.
+//   - RESOURCE_EXHAUSTED for TooManyCalls of another daemon, and DEADLINE_EXCEEDED or CANCELLED for CallEnded, which the contract does not
+//     have.
 //
-// Gateways take each of these for a failure, as they would the table's; the code and text tell people what to do.
+// Gateways take each of these for a failure, as they would the contract's; the code and text tell people what to do.
 //
 // Nothing is remembered between calls but what is still to be deleted: what a repeated call finds is read from the cluster.
 //

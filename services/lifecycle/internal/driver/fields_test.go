@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 	computev1 "github.com/portcullis-mesh/portcullis/proto/openshell/compute/v1"
 	"github.com/portcullis-mesh/portcullis/services/lifecycle/internal/driver"
+	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
 // hostileIDs are no ids of sandboxes, each for a reason of its own.
@@ -45,6 +47,52 @@ func TestHostileIDs(t *testing.T) {
 			t.Run(call+" of "+name, func(t *testing.T) {
 				w := base(t)
 				refused(t, w, of(w.driver(t), t.Context(), hostile), codes.InvalidArgument, "sandbox_id")
+			})
+		}
+	}
+}
+
+// The id alone says which sandbox is meant: a name beside it, another sandbox's or of any length, decides nothing and harms nobody.
+func TestNamesBesideAnID(t *testing.T) {
+	calls := map[string]struct {
+		do   func(*driver.Driver, context.Context, string) error
+		does string // a step of it for the sandbox with the id
+	}{
+		"get": {func(d *driver.Driver, ctx context.Context, name string) error {
+			_, err := d.GetSandbox(ctx, &computev1.GetSandboxRequest{SandboxId: id, Name: name})
+			return err
+		}, "get"},
+		"stop": {func(d *driver.Driver, ctx context.Context, name string) error {
+			_, err := d.StopSandbox(ctx, &computev1.StopSandboxRequest{SandboxId: id, Name: name})
+			return err
+		}, "release " + uid},
+		"delete": {func(d *driver.Driver, ctx context.Context, name string) error {
+			_, err := d.DeleteSandbox(ctx, &computev1.DeleteSandboxRequest{SandboxId: id, Name: name})
+			return err
+		}, "delete " + uid},
+		"start": {func(d *driver.Driver, ctx context.Context, name string) error {
+			in := start()
+			in.Name = name
+			_, err := d.StartSandbox(ctx, in)
+			return err
+		}, restarted},
+	}
+	for call, c := range calls {
+		for kind, name := range map[string]string{"none": "", "its own": "box", "another's": "precious", "a path": "../x", "a long one": strings.Repeat("x", 1<<20)} {
+			t.Run(call+" with "+kind, func(t *testing.T) {
+				w := base(t)
+				d := created(t, w, wish())
+				precious := other(namespace, "precious", "uid-5")
+				precious.Labels[workspace.LabelSandboxID] = "5c67c0d0-1111-2222-3333-444444444444"
+				w.objects = append(w.objects, precious)
+				if err := c.do(d, t.Context(), name); err != nil || !slices.Contains(w.steps(), c.does) {
+					t.Errorf("error %v, %q", err, w.steps())
+				}
+				for _, step := range w.steps() {
+					if strings.Contains(step, "uid-5") || strings.Contains(step, "precious") {
+						t.Errorf("did %q", step)
+					}
+				}
 			})
 		}
 	}

@@ -65,7 +65,7 @@ func (d *Driver) start(ctx context.Context, in *computev1.StartSandboxRequest) (
 	}
 	defer d.step(callStart, "settle")()
 	// A snapshot that waited for this call has the gateway ask again (contract 2.8): it must not find the stop before it.
-	if !d.settles(ctx, in.GetSandboxId(), awake) {
+	if !d.settles(ctx, in.GetSandboxId(), awake) && ctx.Err() == nil {
 		d.log.Warn().Str(keySandboxID, in.GetSandboxId()).Str(keyNamespace, object.Namespace).Str(keyName, object.Name).
 			Msg("the sandbox is started, and the view of the cluster did not show it in time")
 	}
@@ -218,10 +218,14 @@ func (d *Driver) stop(ctx context.Context, id string) error {
 	}
 	defer d.step(callStop, "settle")()
 	// No OK while a stop in progress is still reported (contract 2.6).
-	if !d.settles(ctx, id, suspended) {
+	switch {
+	case d.settles(ctx, id, suspended):
+		return nil
+	case ctx.Err() != nil:
+		return refuse(verdict.CallEnded, "view.settles", "the run of Sandbox %s/%s is over, and the call ended before the view of the cluster showed it", object.Namespace, object.Name)
+	default:
 		return refuse(verdict.ViewNotCurrent, "view.settles", "the run of Sandbox %s/%s is over, and the view of the cluster did not show it in time", object.Namespace, object.Name)
 	}
-	return nil
 }
 
 // named is nil for an id that a sandbox can have.

@@ -137,6 +137,7 @@ func TestStop(t *testing.T) {
 		"the Pod is foreign":        {func(w *world) { w.faults["release "+uid] = verdict.Refuse(verdict.CompanionCollision, "x", "y").Err() }, codes.FailedPrecondition},
 		"it is not over in time":    {func(w *world) { w.faults["release "+uid] = verdict.Refuse(verdict.RunStopOverdue, "x", "y").Err() }, codes.Unavailable},
 		"supervisorctl is away":     {func(w *world) { w.faults["release "+uid] = status.Error(codes.Unavailable, "refused") }, codes.Unavailable},
+		"lifecycle is not let in":   {func(w *world) { w.faults["release "+uid] = verdict.Refuse(verdict.CallerNotAuthorized, "x", "y").Err() }, codes.FailedPrecondition},
 		"the list does not matter":  {func(w *world) { w.faults["enter"], w.faults["still"], w.faults["ensure"] = errAPI, errAPI, errAPI }, codes.OK},
 		"an error without a status": {func(w *world) { w.faults["release "+uid] = errAPI }, codes.Unavailable},
 		"nobody can be told of it":  {func(w *world) { w.faults["get"] = errAPI }, codes.OK},

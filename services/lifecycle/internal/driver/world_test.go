@@ -220,7 +220,7 @@ func (w *world) Watch(ctx context.Context, _ func(*computev1.WatchSandboxesEvent
 
 // Find is a consistent read. It leaves out what is not in its place, as *observe.Kube does; of what has no mode it can read no more than
 // the metadata.
-func (w *world) Find(ctx context.Context, _ string) ([]sandboxapi.Object, error) {
+func (w *world) Find(ctx context.Context, sandboxID string) ([]sandboxapi.Object, error) {
 	if err := w.step(ctx, "find"); err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ func (w *world) Find(ctx context.Context, _ string) ([]sandboxapi.Object, error)
 	var found []sandboxapi.Object
 	var problem error
 	for _, o := range w.objects {
-		if snapshot.Placed(o.Namespace, o.Labels, o.Annotations, workspace.SchemeOf(w.settings)) != nil {
+		if o.Labels[workspace.LabelSandboxID] != sandboxID || snapshot.Placed(o.Namespace, o.Labels, o.Annotations, workspace.SchemeOf(w.settings)) != nil {
 			continue
 		}
 		if o.Mode == 0 {

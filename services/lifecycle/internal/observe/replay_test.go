@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,6 +88,35 @@ func TestReplayL07OurOwnWritesAreSeen(t *testing.T) {
 		got, err := s.Get(context.Background(), "new")
 		if err != nil || got.GetId() != "new" {
 			t.Errorf("%v, %v", got, err)
+		}
+	})
+}
+
+// TestReplayL26ANodeThatIsGone takes both Pods with it, first silent and then deleted: each is told as it becomes known, and the sandbox is
+// neither told as ready any more nor as deleted.
+func TestReplayL26ANodeThatIsGone(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		heard := s.listens(t)
+		if all := heard(); len(all) != 1 || all[0].message != "" {
+			t.Fatalf("before: %v", all)
+		}
+		for n, lost := range []struct {
+			change Change[snapshot.Pod]
+			says   string
+		}{
+			{put(podItem("u1", 20, true, false)), "the supervisor Pod is not ready"},
+			{put(podItem("u1", 21, false, false)), "the workload Pod is not ready"},
+			{dropped[snapshot.Pod]("u1-w", 22), "the workload Pod is gone"},
+			{dropped[snapshot.Pod]("u1-s", 23), ""}, // the first cause is told, and stays
+		} {
+			s.pods.feed <- lost.change
+			all := heard()
+			if lost.says == "" != (len(all) == 0) || lost.says != "" && !strings.Contains(all[0].message, lost.says) {
+				t.Errorf("%d: told %v, want %q", n, all, lost.says)
+			}
+			if all, err := s.List(); err != nil || len(all) != 1 {
+				t.Errorf("%d: %d sandboxes, %v", n, len(all), err)
+			}
 		}
 	})
 }

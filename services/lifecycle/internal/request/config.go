@@ -18,7 +18,7 @@ type config struct {
 	nodeSelector                map[string]string
 	runtimeClass, priorityClass string
 	tolerations                 []corev1.Toleration
-	requests, limits            corev1.ResourceList
+	requests, limits            amounts
 	annotations                 map[string]string
 	volumes                     []Volume
 	mounts                      []Mount

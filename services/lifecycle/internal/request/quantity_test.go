@@ -33,19 +33,38 @@ func TestQuantities(t *testing.T) {
 		{"a quantity that is an object", limited("memory", map[string]any{}), invalid, atAgent + `limits["memory"]: must be a quantity and is an object`},
 		{"a limit of zero", limited("ephemeral-storage", "0"), invalid, atAgent + "limits["},
 		{"part of a device", limited("example.com/fpga", "500m"), invalid, atAgent + "limits["},
-		{"a device without a limit", requested("example.com/fpga", "1"), invalid, ""},
+		{"a device without a limit", func(w *world) {
+			requested("example.com/fpga", "1")(w)
+			w.in(map[string]any{}, "containers", "agent", "resources", "limits")
+		}, invalid, atAgent + `requests["example.com/fpga"]: is a request without a limit`},
 		{"a device whose request is not its limit", func(w *world) {
 			requested("example.com/fpga", "1")(w)
 			limited("example.com/fpga", "2")(w)
-		}, invalid, tmpl + "resources: has a request for example.com/fpga that is not"},
+		}, invalid, atAgent + `requests["example.com/fpga"]: is a request that is not its limit, ` + atAgent + `limits["example.com/fpga"]`},
 		{"a request that is greater than its limit", func(w *world) {
 			requested("ephemeral-storage", "3Gi")(w)
-		}, invalid, tmpl + "resources: has a request for ephemeral-storage that is greater"},
+		}, invalid, atAgent + `requests["ephemeral-storage"]: is a request that is greater than its limit, ` + atAgent + "limits["},
+		{"a request of the platform's that is greater than the caller's limit", func(w *world) {
+			w.on(map[string]any{"requests": map[string]any{"ephemeral-storage": "3Gi"}}, "resources_raw")
+		}, invalid, plat + `.resources_raw.requests["ephemeral-storage"]: is a request that is greater than its limit, ` + atAgent + "limits["},
+		{"a request of the caller's that is greater than the platform's limit", func(w *world) {
+			w.template().Resources.CpuRequest, w.template().Resources.CpuLimit = "", ""
+			w.on(map[string]any{"limits": map[string]any{"cpu": "500m"}}, "resources_raw")
+		}, invalid, atAgent + `requests["cpu"]: is a request that is greater than its limit, ` + plat + `.resources_raw.limits["cpu"]`},
+		{"a request for processors that is not their count", func(w *world) {
+			w.spec().ResourceRequirements = gpu(new(uint32(2)))
+			requested("nvidia.com/gpu", "1")(w)
+		}, invalid, atAgent + `requests["nvidia.com/gpu"]: is a request that is not its limit, sandbox.spec.resource_requirements.gpu`},
 		{"huge pages alone", func(w *world) {
 			w.template().Resources = nil
 			w.in(map[string]any{}, "containers", "agent", "resources", "requests")
 			limited("hugepages-2Mi", "4Mi")(w)
-		}, invalid, tmpl + "resources: has huge pages and neither"},
+		}, invalid, atAgent + `limits["hugepages-2Mi"]: are huge pages`},
+		{"huge pages of the platform's alone", func(w *world) {
+			w.template().Resources = nil
+			w.in(map[string]any{}, "containers", "agent", "resources", "requests")
+			w.on(map[string]any{"limits": map[string]any{"hugepages-1Gi": "1Gi"}}, "resources_raw")
+		}, invalid, plat + `.resources_raw.limits["hugepages-1Gi"]: are huge pages`},
 		{"too many processors", limited("cpu", "1000001"), invalid, atAgent + "limits["},
 		{"limits that are text", func(w *world) { w.in("x", "containers", "agent", "resources", "limits") }, invalid, atAgent + "limits: "},
 	}
@@ -60,10 +79,6 @@ func TestQuantities(t *testing.T) {
 	}
 	for _, c := range list {
 		w := base(t)
-		if c.want == "" {
-			c.want = tmpl + "resources: has a request for example.com/fpga and no limit"
-			w.in(map[string]any{}, "containers", "agent", "resources", "limits")
-		}
 		c.change(w)
 		sandbox, d := w.create(t)
 		check(t, c, sandbox, d)

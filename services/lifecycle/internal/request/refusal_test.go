@@ -160,7 +160,7 @@ var breaches = []breach{
 	{"a GPU count of zero", func(w *world) { w.spec().ResourceRequirements = gpu(new(uint32)) }, invalid, "sandbox.spec.resource_requirements.gpu.count: gpu count must be greater than 0"},
 	{"a limit of zero", func(w *world) { w.template().Resources.MemoryLimit = "0" }, invalid, tmpl + "resources.memory_limit: "},
 	{"a negative limit", func(w *world) { w.template().Resources.MemoryLimit = "-1Gi" }, invalid, tmpl + "resources.memory_limit: "},
-	{"a request that is greater", func(w *world) { w.template().Resources.CpuRequest = "3" }, invalid, tmpl + "resources: has a request for cpu that is greater"},
+	{"a request that is greater", func(w *world) { w.template().Resources.CpuRequest = "3" }, invalid, tmpl + "resources.cpu_request: is a request that is greater than its limit, " + tmpl + "resources.cpu_limit"},
 	// driver_config: gate, schema, bombs.
 	{"a driver_config that is not allowed", func(w *world) { w.settings.AllowDriverConfig = false }, verdict.DriverConfigDisabled, conf + ": caller driver config is disabled"},
 	{"even an empty object in it", func(w *world) {

@@ -18,15 +18,45 @@ import (
 // maxResources is how many kinds one list may have.
 const maxResources = 32
 
+// amount is a quantity and the path of the field that it was taken from.
+type amount struct {
+	resource.Quantity
+	path string
+}
+
+// amounts are one list of resources.
+type amounts map[corev1.ResourceName]amount
+
+// fill adds what is not there yet.
+func (a amounts) fill(from amounts) {
+	for kind, one := range from {
+		if _, there := a[kind]; !there {
+			a[kind] = one
+		}
+	}
+}
+
+// list is nil when there are none.
+func (a amounts) list() corev1.ResourceList {
+	if len(a) == 0 {
+		return nil
+	}
+	out := make(corev1.ResourceList, len(a))
+	for kind, one := range a {
+		out[kind] = one.DeepCopy()
+	}
+	return out
+}
+
 // resources merges what the contract has in four places (11.1, 11.2): the typed fields, the graphics processors, the gateway's
 // raw list and the caller's. What is there stays.
 func (c *reading) resources(typed *computev1.DriverResourceRequirements, gpu *computev1.GpuResourceRequirements, platform, caller config) {
 	const path = "sandbox.spec.template.resources"
-	limits, requests := corev1.ResourceList{}, corev1.ResourceList{}
+	limits, requests := amounts{}, amounts{}
 	for _, f := range []struct {
 		field, text string
 		kind        corev1.ResourceName
-		into        corev1.ResourceList
+		into        amounts
 	}{
 		{"cpu_limit", typed.GetCpuLimit(), corev1.ResourceCPU, limits},
 		{"memory_limit", typed.GetMemoryLimit(), corev1.ResourceMemory, limits},
@@ -44,30 +74,26 @@ func (c *reading) resources(typed *computev1.DriverResourceRequirements, gpu *co
 			c.invalid(path+"."+f.field, "%s", problem)
 			continue
 		}
-		f.into[f.kind] = q
+		f.into[f.kind] = amount{q, path + "." + f.field}
 	}
 	for _, kind := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if limit, ok := limits[kind]; ok {
-			fill(requests, corev1.ResourceList{kind: limit})
+			requests.fill(amounts{kind: limit})
 		}
 	}
 	c.gpu(gpu, limits)
 	for _, layer := range []config{platform, caller} {
-		fill(limits, layer.limits)
-		fill(requests, layer.requests)
+		limits.fill(layer.limits)
+		requests.fill(layer.requests)
 	}
 	c.consistent(limits, requests)
-	if len(limits) > 0 {
-		c.spec.Resources.Limits = limits
-	}
-	if len(requests) > 0 {
-		c.spec.Resources.Requests = requests
-	}
+	c.spec.Resources.Limits, c.spec.Resources.Requests = limits.list(), requests.list()
 	q := limits[GPUResource]
 	c.spec.GPU = !q.IsZero()
 }
 
-func (c *reading) gpu(gpu *computev1.GpuResourceRequirements, limits corev1.ResourceList) {
+func (c *reading) gpu(gpu *computev1.GpuResourceRequirements, limits amounts) {
+	const path = "sandbox.spec.resource_requirements.gpu"
 	if gpu == nil {
 		return
 	}
@@ -76,20 +102,20 @@ func (c *reading) gpu(gpu *computev1.GpuResourceRequirements, limits corev1.Reso
 		count = gpu.GetCount()
 	}
 	if count == 0 {
-		c.invalid("sandbox.spec.resource_requirements.gpu.count", "gpu count must be greater than 0")
+		c.invalid(path+".count", "gpu count must be greater than 0")
 		return
 	}
-	limits[GPUResource] = *resource.NewQuantity(int64(count), resource.DecimalSI)
+	limits[GPUResource] = amount{*resource.NewQuantity(int64(count), resource.DecimalSI), path}
 }
 
 // quantities reads one list of the raw resources. A number is taken as its decimal text, as the API server takes it.
-func (c *reading) quantities(path string, v *structpb.Value, limit bool) corev1.ResourceList {
+func (c *reading) quantities(path string, v *structpb.Value, limit bool) amounts {
 	members := c.object(path, v)
 	if len(members) > maxResources {
 		c.invalid(path, "has %d entries, and at most %d are allowed", len(members), maxResources)
 		return nil
 	}
-	out := corev1.ResourceList{}
+	out := amounts{}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		kind, at := corev1.ResourceName(name), at(path, name)
 		if problem := resourceName(kind); problem != "" {
@@ -118,47 +144,37 @@ func (c *reading) quantities(path string, v *structpb.Value, limit bool) corev1.
 			c.invalid(at, "%s", problem)
 			continue
 		}
-		out[kind] = q
+		out[kind] = amount{q, at}
 	}
 	return out
 }
 
-// consistent finds what the API server would refuse of the lists together.
-func (c *reading) consistent(limits, requests corev1.ResourceList) {
-	const path = "sandbox.spec.template.resources"
+// consistent finds what the API server would refuse of the lists together. The path is that of the request, wherever it came from.
+func (c *reading) consistent(limits, requests amounts) {
 	for _, kind := range slices.Sorted(maps.Keys(requests)) {
 		request := requests[kind]
 		limit, limited := limits[kind]
 		switch {
 		case !limited && whole(kind):
-			c.invalid(path, "has a request for %s and no limit: they must be equal", kind)
-		case limited && whole(kind) && request.Cmp(limit) != 0:
-			c.invalid(path, "has a request for %s that is not its limit", kind)
-		case limited && request.Cmp(limit) > 0:
-			c.invalid(path, "has a request for %s that is greater than its limit", kind)
+			c.invalid(request.path, "is a request without a limit: they must be equal")
+		case limited && whole(kind) && request.Cmp(limit.Quantity) != 0:
+			c.invalid(request.path, "is a request that is not its limit, %s", limit.path)
+		case limited && request.Cmp(limit.Quantity) > 0:
+			c.invalid(request.path, "is a request that is greater than its limit, %s", limit.path)
 		}
 	}
 	has := func(kind corev1.ResourceName) bool { return there(limits, kind) || there(requests, kind) }
-	for kind := range limits {
+	for _, kind := range slices.Sorted(maps.Keys(limits)) {
 		if strings.HasPrefix(string(kind), hugePages) && !has(corev1.ResourceCPU) && !has(corev1.ResourceMemory) {
-			c.invalid(path, "has huge pages and neither cpu nor memory, which they need")
+			c.invalid(limits[kind].path, "are huge pages, which need cpu or memory beside them")
 			return
 		}
 	}
 }
 
-func there(list corev1.ResourceList, kind corev1.ResourceName) bool {
+func there(list amounts, kind corev1.ResourceName) bool {
 	_, ok := list[kind]
 	return ok
-}
-
-// fill adds what is not there yet.
-func fill(into, from corev1.ResourceList) {
-	for kind, q := range from {
-		if _, there := into[kind]; !there {
-			into[kind] = q.DeepCopy()
-		}
-	}
 }
 
 // NodeOffersGPU reports whether a node counts as one with graphics processors (contract 11.2): it says that it has some to

@@ -13,7 +13,9 @@
 //
 // Why a Pod does not come up is appended to the message of Ready: image pull, refusal, no node, unbound claim, volume, crash.
 //
-// Names are those of the gateway, from labels and annotations, and never those of Kubernetes objects.
+// Names are those of the gateway, from labels and annotations, and never those of Kubernetes objects. The status' name, instance_id,
+// agent_fd and sandbox_fd are left empty: they are of fields of the Sandbox' status (sandboxName, agentPod, agentFd, sandboxFd) that no
+// served version of the resource has (contract 7.14, 8.3).
 //
 // The package is pure: values in, values out, and the same values give the same message. Times in the fields of older gateways are
 // added on the way out, by package contract.
