@@ -99,10 +99,11 @@ test-long: compiler ## Run the tests that take too long for make test: every wri
 	$(CLUSTER) build controlplane
 	$(CLUSTER) run controlplane -- $(LONG) -run 'Crash|ManyAtOnce|Damage|Premises' -v ./test/supervisor
 	$(CLUSTER) run controlplane -- $(LONG) -v ./test/lifecycle
-	$(CLUSTER) run controlplane -- $(LONG) -skip UpOnANode -v ./test/demo/... ./test/images/... ./test/broker ./test/manual ./test/daemons
+	$(CLUSTER) run controlplane -- $(LONG) -skip OnANode -v ./test/demo/... ./test/images/... ./test/broker ./test/manual ./test/daemons
 	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; \
 		$(CLUSTER) run node -- $(LONG) -run 'Demo|Shipped|OperatorLabelOverlay' -v ./test/e2e; \
 		$(CLUSTER) run node -- $(LONG) -run UpOnANode -v ./test/demo/cmd/demo; $(CLUSTER) down node; \
+		$(LONG) -run RunOnANode -v ./test/demo/cmd/demo; \
 	else echo "NOT RUN: the demo, the images and the overlay on a node need root."; fi
 
 .PHONY: test-node

@@ -78,6 +78,9 @@ func names[T any](items []T, kind string, name func(int) string) []string {
 	return all
 }
 
+// Stopping is what the timeline calls the end of all processes.
+const Stopping = "gateway, daemons and NATS stop when asked"
+
 // leave is the last act: all of it ends and goes, and then it is looked for.
 func (w *World) leave(ctx context.Context, t *Timeline) error {
 	for _, part := range []struct {
@@ -87,7 +90,7 @@ func (w *World) leave(ctx context.Context, t *Timeline) error {
 		{"the sandbox's volume claim has gone", func(ctx context.Context) (string, error) {
 			return "Kubernetes' garbage collector has seen that its Sandbox is gone", w.awaitNone(ctx, kindClaims)
 		}},
-		{"gateway, daemons and NATS stop when asked", func(ctx context.Context) (string, error) {
+		{Stopping, func(ctx context.Context) (string, error) {
 			return "each with exit code 0; the last nswatch waited for a successor, and then withdrew the list", w.stopProcesses(ctx)
 		}},
 		{"what was made in the cluster is deleted", func(ctx context.Context) (string, error) {

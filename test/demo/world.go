@@ -83,16 +83,11 @@ func Build(ctx context.Context, o Options, t *Timeline) (*World, error) {
 		return w, err
 	}
 	w.undone = true
-	for _, part := range []struct {
-		what string
-		do   func(context.Context) (string, error)
-	}{
-		{"images of the stand-ins for the companions", w.deliverImages},
-		{"Agent Sandbox: definition and controller", w.startStandIns},
-	} {
-		if err := t.Check(part.what, func() (string, error) { return part.do(ctx) }); err != nil {
-			return w, err
-		}
+	if err := w.deliverImages(ctx, t); err != nil {
+		return w, err
+	}
+	if err := t.Check("Agent Sandbox: definition and controller", func() (string, error) { return w.startStandIns(ctx) }); err != nil {
+		return w, err
 	}
 	if err := w.startMesh(ctx, t); err != nil {
 		return w, err
@@ -100,17 +95,21 @@ func Build(ctx context.Context, o Options, t *Timeline) (*World, error) {
 	return w, t.Check("reference gateway: handshake with the driver", func() (string, error) { return w.startGateway(ctx) })
 }
 
-func (w *World) deliverImages(ctx context.Context) (seen string, err error) {
-	w.images, err = deliver(ctx, w.site, w.options.Programs, w.options.Images)
-	switch {
-	case !w.site.Real:
-		seen = "names only: no kubelet runs here"
-	case w.site.Socket != "":
-		seen = "in the node's containerd"
-	default:
-		seen = "in " + w.options.Images
+func (w *World) deliverImages(ctx context.Context, t *Timeline) error {
+	const what = "images of the stand-ins for the companions"
+	do := func() (seen string, err error) {
+		w.images, err = deliver(ctx, w.site, w.options.Programs, w.options.Images)
+		if w.site.Socket != "" {
+			return "in the node's containerd", err
+		}
+		return "in " + w.options.Images, err
 	}
-	return seen, err
+	if w.site.Real {
+		return t.Check(what, do)
+	}
+	_, err := do()
+	t.NotShown(what, "no kubelet runs here that would pull them: they are names only")
+	return err
 }
 
 // home is a namespace's name.
@@ -246,6 +245,14 @@ func (w *World) Close(ctx context.Context) error {
 	}
 	problems = append(problems, os.RemoveAll(w.options.Dir))
 	return errors.Join(problems...)
+}
+
+// Halt ends the gateway and the mesh, which Close does too if nobody did before. The error says which of them ended otherwise than asked, or
+// earlier, and with which words; nothing of them runs then either.
+func (w *World) Halt(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	defer cancel()
+	return w.stopProcesses(ctx)
 }
 
 // stopProcesses ends the gateway and the mesh.

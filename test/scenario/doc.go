@@ -20,6 +20,9 @@
 //
 // Where the gate closes by age, the bounds on how old the allowlist may be are shortened.
 //
+// No stage has a node: Pods are stand-ins in all of them. The live update end to end with real Pods is no script: TestDriver of test/e2e and
+// `make demo` show it, since both look into Pods and at networks, for which a script has no words.
+//
 // # Language
 //
 // It is that of [github.com/rogpeppe/go-internal/testscript], with these commands. A command must succeed; one with ! in front

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
+	"github.com/portcullis-mesh/portcullis/shared/daemon"
 	"github.com/portcullis-mesh/portcullis/shared/telemetry"
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
@@ -28,14 +30,15 @@ const (
 // callStatus is the call that changes nothing.
 const callStatus = "status"
 
-// conclude tells the metrics and the log.
-func (s *Service) conclude(call, id string, ref plan.Ref, d verdict.Decision, took time.Duration) {
+// conclude tells the metrics and the log. A line of gRPC's about what was refused would say nothing more.
+func (s *Service) conclude(ctx context.Context, call, id string, ref plan.Ref, d verdict.Decision, took time.Duration) {
 	s.metrics.seconds.WithLabelValues(call, d.Outcome().String()).Observe(took.Seconds())
 	line := s.log.Info()
 	if call == callStatus {
 		line = s.log.Debug() // it changes nothing and is made often
 	}
 	if !d.Granted() {
+		daemon.AccountedAs(ctx, d.Code())
 		line = s.log.Warn().Str(keyReason, string(d.Reason)).Str(keyExplanation, d.Explain())
 	}
 	if len(id) <= longestRequest && id != "" && printable(id) {

@@ -132,7 +132,7 @@ func (s *Service) Status(ctx context.Context, in *supervisorv1.StatusRequest) (*
 	if decision.Granted() {
 		facts, decision = s.look(ctx, ref)
 	}
-	s.conclude(callStatus, "", ref, decision, time.Since(began))
+	s.conclude(ctx, callStatus, "", ref, decision, time.Since(began))
 	if err := decision.Err(); err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (s *Service) call(ctx context.Context, name, id string, read func() (conduc
 	if decision.Granted() {
 		got.facts, decision = s.work(ctx, goal)
 	}
-	s.conclude(name, id, goal.Ref, decision, time.Since(began))
+	s.conclude(ctx, name, id, goal.Ref, decision, time.Since(began))
 	return got, decision.Err()
 }
 

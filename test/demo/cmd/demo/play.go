@@ -20,14 +20,26 @@ const usualPrefix = "portcullis-demo"
 // longestPrefix leaves room for what comes behind it in names, and in paths of sockets.
 const longestPrefix = 20
 
-// setting is where and under which names a demo runs.
+// setting is where and under which names a demo runs. What the variables say is looked at before anything is built.
 func setting() (place *demo.Place, prefix string, err error) {
+	if err := known(os.Getenv("KUBE")); err != nil {
+		return nil, "", err
+	}
 	prefix = cmp.Or(os.Getenv("DEMO_PREFIX"), usualPrefix)
 	if problems := validation.IsDNS1123Label(prefix); len(problems) > 0 || len(prefix) > longestPrefix {
 		return nil, "", fmt.Errorf("DEMO_PREFIX is %.40q: it is to be a DNS label of at most %d characters", prefix, longestPrefix)
 	}
 	place, err = demo.Home(prefix)
 	return place, prefix, err
+}
+
+// known refuses a choice of cluster that there is not.
+func known(choice string) error {
+	switch choice {
+	case "", demo.Node, demo.ControlPlane, demo.Current:
+		return nil
+	}
+	return fmt.Errorf("KUBE is %.40q: it is one of %s, %s, %s", choice, demo.Node, demo.ControlPlane, demo.Current)
 }
 
 const (
@@ -57,8 +69,8 @@ func play(ctx context.Context, recording string) (err error) {
 		t.End("FAILED.")
 	default:
 		t.End("Done.")
-		err = place.Remove()
 	}
+	err = errors.Join(err, place.Remove()) // what is left in a cluster, if something is, down finds without it
 	if recording != "" {
 		err = errors.Join(err, record(recording, t.Moments()))
 	}
@@ -88,7 +100,9 @@ func stage(ctx context.Context, t *demo.Timeline, place *demo.Place, prefix stri
 	if ctx.Err() != nil {
 		t.Note("interrupted: everything that was made is removed", "")
 	}
-	return errors.Join(err, t.Check(cleaning, func() (string, error) { return "", w.Close(ctx) }))
+	return errors.Join(err,
+		t.Check(demo.Stopping, func() (string, error) { return "", w.Halt(ctx) }), // one that ended before may be why nothing went on
+		t.Check(cleaning, func() (string, error) { return "", w.Close(ctx) }))
 }
 
 // prepare builds the programs and has a cluster, which starts meanwhile.
@@ -143,14 +157,10 @@ func startCluster(ctx context.Context, t *demo.Timeline, root, kube string) (*de
 			choice = demo.Node
 		}
 	}
-	switch choice {
-	case demo.Current:
+	if choice == demo.Current {
 		return demo.UseCurrent(ctx, os.Getenv("GATEWAY_HOST"))
-	case demo.Node, demo.ControlPlane:
-		return demo.Attach(ctx, choice, root, kube, func(line string) { t.Note(line, "") })
-	default:
-		return nil, fmt.Errorf("KUBE is %q: it is one of node, controlplane, current", choice)
 	}
+	return demo.Attach(ctx, choice, root, kube, func(line string) { t.Note(line, "") })
 }
 
 // record keeps the moments.

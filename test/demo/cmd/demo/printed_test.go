@@ -15,8 +15,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -206,7 +206,12 @@ func (s *shell) events() (told func() string) {
 	ctx, cancel := context.WithCancel(s.p.t.Context())
 	c := s.p.command(ctx, "bash", "-c", strings.Join(append(lines[:len(lines)-1], "exec "+last), "\n"))
 	var out bytes.Buffer
-	c.Stdout, c.Stderr, c.WaitDelay = &out, &out, time.Second
+	c.Stdout, c.Stderr, c.WaitDelay = &out, &out, limit
+	if c.SysProcAttr == nil {
+		c.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	c.SysProcAttr.Setpgid = true // it is ended as at a terminal: go run removes then what it built
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGINT) }
 	if err := c.Start(); err != nil {
 		s.p.t.Fatal(err)
 	}

@@ -121,16 +121,18 @@ func (p *person) lookForFiles() error {
 	if p.tmp == os.TempDir() { // which is not his own
 		return nil
 	}
-	return filepath.WalkDir(filepath.Dir(p.place()), func(path string, entry os.DirEntry, err error) error {
+	ours := filepath.Dir(p.place())
+	clusters := []string{filepath.Join(ours, demo.ControlPlane), filepath.Join(ours, demo.Node)}
+	return filepath.WalkDir(p.tmp, func(path string, entry os.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 			return nil
 		case err != nil:
 			return err
-		case !entry.IsDir() && !slices.Contains([]string{demo.ControlPlane, demo.Node}, filepath.Base(filepath.Dir(path))):
-			return fmt.Errorf("%s is left", path)
+		case path == p.tmp, path == ours, slices.Contains(clusters, path), !entry.IsDir() && slices.Contains(clusters, filepath.Dir(path)):
+			return nil
 		}
-		return nil
+		return fmt.Errorf("%s is left", path)
 	})
 }
 

@@ -152,8 +152,12 @@ func (p *person) keeper() int {
 	return pid
 }
 
-// processes are all of this person's that run, as their command lines.
+// processes are all of this person's that run, as their command lines: those that have his prefix, or his temporary directory if it is his own.
 func (p *person) processes() (all []string) {
+	marks := [][]byte{[]byte(p.prefix)}
+	if p.tmp != os.TempDir() {
+		marks = append(marks, []byte(p.tmp))
+	}
 	found, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is good
 	for _, path := range found {
 		environ, err1 := os.ReadFile(path)
@@ -161,7 +165,7 @@ func (p *person) processes() (all []string) {
 		if err1 != nil || err2 != nil || len(line) == 0 { // it has ended
 			continue
 		}
-		if bytes.Contains(environ, []byte(p.prefix)) || bytes.Contains(line, []byte(p.prefix)) {
+		if slices.ContainsFunc(marks, func(m []byte) bool { return bytes.Contains(environ, m) || bytes.Contains(line, m) }) {
 			all = append(all, filepath.Base(filepath.Dir(path))+" "+string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
 		}
 	}
