@@ -87,6 +87,8 @@ func TestReplayE02TwoLeaders(t *testing.T) {
 	i, _ := setUp(t)
 	kept, dropped := i.Labelled(), i.Labelled()
 	r := i.Reader()
+	i.Lend("first")
+	i.Lend("second")
 	first := nswatch(t, i, "lease_name = \"first\"\n"+brief)
 	r.AwaitAllowed(dropped)
 	second := nswatch(t, i, "lease_name = \"second\"\n"+brief)

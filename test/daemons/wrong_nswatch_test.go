@@ -17,7 +17,6 @@ func TestWrongInputNswatch(t *testing.T) {
 	b := newBroker(t)
 	i := installation.New(t, cluster.Start(t, cluster.ControlPlane), b.URL())
 	bootstrap(t, i)
-	grant(t, i.Cluster, i.Namespace, "nswatch", i.GatewayID)
 	private, public := keyPairText(t)
 	other, _ := keyPairText(t)
 	i.Trust(string(public))

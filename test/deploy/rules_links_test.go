@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/portcullis-mesh/portcullis/shared/workspace"
 	"github.com/portcullis-mesh/portcullis/test/deploy"
 )
 
@@ -142,10 +143,10 @@ func budgetsHold(w *deploy.World) (found breaches) {
 	return found
 }
 
-// stranger reports whether Pods of others are meant, which are known by a label of ours.
+// stranger reports whether Pods of others are meant, which are known by a label of ours, or by that of a sandbox's Pods.
 func stranger(selector *metav1.LabelSelector) bool {
 	for label := range selector.MatchLabels {
-		if strings.HasPrefix(label, "portcullis.openshell.ai/") {
+		if strings.HasPrefix(label, "portcullis.openshell.ai/") || label == workspace.LabelBoundaryRole {
 			return true
 		}
 	}

@@ -81,14 +81,15 @@ func podsFrugal(w *deploy.World) (found breaches) {
 // grace is what a daemon needs from the kubelet: shutdown_grace and 3 seconds.
 const grace = 20 + 3
 
-// podsEnd: the kubelet waits for longer than a daemon takes to stop, and says why one has ended by itself.
+// podsEnd: the kubelet waits for longer than a daemon takes to stop, and says why one, a command of its image or NATS has ended by itself.
 func podsEnd(w *deploy.World) (found breaches) {
 	for _, p := range w.Pods {
 		if given := p.Spec.TerminationGracePeriodSeconds; p.Replicas > 0 && (given == nil || *given < grace) {
 			found.add("%s is killed in the middle of its stop: it needs terminationGracePeriodSeconds of %d or more", p.Workload, grace)
 		}
 		for _, c := range containers(p) {
-			if _, daemon := ours(c); daemon && c.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
+			_, program, _ := imageOf(c)
+			if (slices.Contains(daemons, program) || program == "nats") && c.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
 				found.add("nobody sees why container %s of %s has ended", c.Name, p.Workload)
 			}
 		}

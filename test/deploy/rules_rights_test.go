@@ -53,6 +53,9 @@ func rightsAreNarrow(w *deploy.World) (found breaches) {
 			if slices.Contains(slices.Concat(rule.Verbs, rule.APIGroups, rule.Resources), "*") {
 				found.add("role %s grants *", r.Name)
 			}
+			if len(rule.NonResourceURLs) > 0 {
+				found.add("role %s grants paths that are no resources, %v", r.Name, rule.NonResourceURLs)
+			}
 			reads := slices.ContainsFunc(rule.Verbs, func(verb string) bool {
 				return slices.Contains([]string{"get", "list", "watch", "update", "patch"}, verb)
 			})

@@ -30,6 +30,33 @@ func replicasAreApart(w *deploy.World) (found breaches) {
 	return found
 }
 
+// serversAreApart: two servers of NATS are never on one node: with it a majority of three would go.
+func serversAreApart(w *deploy.World) (found breaches) {
+	for _, p := range w.Pods {
+		if p.Workload != "StatefulSet nats" {
+			continue
+		}
+		if !keptApart(p) {
+			found.add("two servers of %s may share a node", p.Workload)
+		}
+		if c := spread(p, corev1.LabelTopologyZone); c == nil || c.MaxSkew != 1 {
+			found.add("%s is not spread by %s", p.Workload, corev1.LabelTopologyZone)
+		}
+	}
+	return found
+}
+
+// keptApart reports whether no node takes two of a workload's Pods.
+func keptApart(p deploy.Pod) bool {
+	if p.Spec.Affinity == nil || p.Spec.Affinity.PodAntiAffinity == nil {
+		return false
+	}
+	return slices.ContainsFunc(p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(term corev1.PodAffinityTerm) bool {
+		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+		return err == nil && term.TopologyKey == corev1.LabelHostname && selector.Matches(labels.Set(p.Labels))
+	})
+}
+
 // spread is the constraint of a Pod about its own replicas and a label of nodes.
 func spread(p deploy.Pod, key string) *corev1.TopologySpreadConstraint {
 	for i, c := range p.Spec.TopologySpreadConstraints {
@@ -41,7 +68,8 @@ func spread(p deploy.Pod, key string) *corev1.TopologySpreadConstraint {
 	return nil
 }
 
-// TestSeveralNodes: with several nodes a second replica waits rather than be where the first is, and nodes that take no Pod do not count.
+// TestSeveralNodes: with several nodes a second replica waits rather than be where the first is, and nodes that take no Pod do not count. How
+// the servers of NATS are kept apart, serversAreApart says of every overlay.
 func TestSeveralNodes(t *testing.T) {
 	t.Parallel()
 	for _, p := range survey(t, rendered(t)["ha"].Objects).Pods {

@@ -96,6 +96,9 @@ func settingsAgree(w *deploy.World) (found breaches) {
 			if daemon == "supervisorctl" {
 				found = append(found, sourcesAgree(w, tree)...)
 			}
+			if allowed := value(tree, "openshell.drivers.kubernetes.allow_driver_config") == true; daemon == "lifecycle" && allowed != grantsClaims(w) {
+				found.add("allow_driver_config is %t in the settings of %s, and that somebody may read claims is %t: components/driver-config goes with it", allowed, p.Workload, !allowed)
+			}
 			if lease := leaseOf(tree, daemon); lease != "" && !named(w, p.Namespace, "leases", lease) {
 				found.add("%s leads by Lease %s, and no Role in its namespace names that", p.Workload, lease)
 			}
@@ -193,6 +196,13 @@ func sourcesAgree(w *deploy.World, tree map[string]any) (found breaches) {
 		found.add("the settings name the Secrets %v to copy, and the Role supervisorctl-sources grants %v", want, have)
 	}
 	return found
+}
+
+// grantsClaims reports whether a role grants anything on claims; lifecycle alone has a use for them, with driver_config.
+func grantsClaims(w *deploy.World) bool {
+	return slices.ContainsFunc(w.Roles, func(r deploy.Role) bool {
+		return slices.ContainsFunc(r.Rules, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "persistentvolumeclaims") })
+	})
 }
 
 // TestSettingsPass: each gateway.toml passes the offline check of every daemon that reads it.

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
 
+	"github.com/portcullis-mesh/portcullis/shared/workspace"
 	"github.com/portcullis-mesh/portcullis/test/deploy"
 )
 
@@ -89,5 +91,30 @@ func TestRightsAreShared(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSSHComesFromTheGateway: where others than lifecycle make the namespace of sandboxes, a policy lets the gateway in to supervisors for SSH,
+// and nobody else (contract 12.3, 12.5); it is the same in both of these.
+func TestSSHComesFromTheGateway(t *testing.T) {
+	t.Parallel()
+	all := rendered(t)
+	of := func(rendering, namespace string) networkingv1.NetworkPolicySpec {
+		policies := survey(t, all[rendering].Objects).Policies
+		i := slices.IndexFunc(policies, func(p networkingv1.NetworkPolicy) bool {
+			return p.Namespace == namespace && p.Name == workspace.SSHIngress
+		})
+		if i < 0 {
+			t.Fatalf("%s has no policy %s/%s", rendering, namespace, workspace.SSHIngress)
+		}
+		return policies[i].Spec
+	}
+	shared := of("shared", "openshell")
+	if diff := cmp.Diff(of("workspace", "team-a"), shared); diff != "" {
+		t.Errorf("another in shared mode than that of workspace (-workspace +shared):\n%s", diff)
+	}
+	if rule := shared.Ingress; len(rule) != 1 || len(rule[0].From) != 1 || len(rule[0].Ports) != 1 || rule[0].Ports[0].Port.IntValue() != 2222 ||
+		rule[0].From[0].PodSelector == nil || rule[0].From[0].NamespaceSelector == nil || shared.PodSelector.MatchLabels[workspace.LabelManagedBy] != workspace.ManagedByOpenShell {
+		t.Errorf("it lets in: %+v", shared)
 	}
 }

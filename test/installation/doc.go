@@ -1,5 +1,5 @@
 // Package installation sets up the allowlist part of Portcullis inside a test: keys, a bucket, a ServiceAccount with
-// just the rights that nswatch needs, nswatch as a process, and readers.
+// the rights that deploy/kustomize ships for nswatch and no others, nswatch as a process, and readers.
 //
 // Everything in it is real. Each installation has a gateway id, a label and a Lease of its own, so many of them share
 // one API server, and one NATS server where a test does not break it.

@@ -8,9 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -40,6 +37,8 @@ type Installation struct {
 	Bounds []string
 	// Extra are whole tables that are added to the settings of nswatch.
 	Extra string
+	// Authority is the certificate, PEM, of who answers where nswatch is told to find the API server; nil for the API server itself.
+	Authority []byte
 
 	t                   testing.TB
 	privateKey, publics string
@@ -60,57 +59,6 @@ func New(t testing.TB, c *cluster.Cluster, urls ...string) *Installation {
 	i.Trust(i.Rekey())
 	i.grant()
 	return i
-}
-
-// reading is the right that the label source needs.
-var reading = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"list", "watch"}}}
-
-// Revoke takes the right to read namespaces away from nswatch.
-func (i *Installation) Revoke() { i.t.Helper(); i.allow(nil) }
-
-// Regrant gives it back.
-func (i *Installation) Regrant() { i.t.Helper(); i.allow(reading) }
-
-func (i *Installation) allow(rules []rbacv1.PolicyRule) {
-	i.t.Helper()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "nswatch-" + i.Namespace}, Rules: rules}
-	if _, err := i.Cluster.Client().RbacV1().ClusterRoles().Update(i.t.Context(), role, metav1.UpdateOptions{}); err != nil {
-		i.t.Fatalf("change the rights of nswatch: %v", err)
-	}
-}
-
-// grant gives nswatch what it needs and no more: namespaces to read, and its Lease.
-func (i *Installation) grant() {
-	i.t.Helper()
-	ctx, client, name := i.t.Context(), i.Cluster.Client(), "nswatch-"+i.Namespace
-	meta := metav1.ObjectMeta{Name: name}
-	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: i.Namespace}}
-	must := func(err error) {
-		if err != nil {
-			i.t.Helper()
-			i.t.Fatalf("prepare the ServiceAccount of nswatch: %v", err)
-		}
-	}
-	_, err := client.CoreV1().ServiceAccounts(i.Namespace).Create(ctx, &corev1.ServiceAccount{
-		ObjectMeta: metav1.ObjectMeta{Name: account},
-	}, metav1.CreateOptions{})
-	must(err)
-	_, err = client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: reading}, metav1.CreateOptions{})
-	must(err)
-	i.t.Cleanup(func() { i.forget("ClusterRole", client.RbacV1().ClusterRoles().Delete, name) })
-	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: name},
-	}, metav1.CreateOptions{})
-	must(err)
-	i.t.Cleanup(func() { i.forget("ClusterRoleBinding", client.RbacV1().ClusterRoleBindings().Delete, name) })
-	_, err = client.RbacV1().Roles(i.Namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"}},
-	}}, metav1.CreateOptions{})
-	must(err)
-	_, err = client.RbacV1().RoleBindings(i.Namespace).Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: name},
-	}, metav1.CreateOptions{})
-	must(err)
 }
 
 // Rekey makes a new signing key for what is started from now on, and returns the line of its public key.
@@ -201,6 +149,9 @@ func (i *Installation) kubeconfig(address string) string {
 	if address != "" {
 		target.TLSServerName = strings.Split(Address(rc), ":")[0]
 		target.Server = "https://" + address
+	}
+	if i.Authority != nil {
+		target.TLSServerName, target.CertificateAuthorityData = "", i.Authority
 	}
 	cfg := clientcmdapi.NewConfig()
 	cfg.Clusters["test"] = target

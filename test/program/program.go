@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -92,10 +93,11 @@ func (w *transcript) String() string {
 }
 
 // Start runs the daemon with the settings, and with these variables, KEY=value, beside those that all have; it is killed when the test
-// ends, and its log is shown if the test failed.
+// ends, and its log is shown if the test failed. A command of a daemon's that runs on comes after its name: "lifecycle relay".
 func Start(t testing.TB, daemon, settings string, variables ...string) *Process {
 	t.Helper()
-	cmd := command(t.Context(), t, daemon, "--config", Settings(t, settings)) // it lives as long as the test, which may wait for its turn
+	words := strings.Fields(daemon)
+	cmd := command(t.Context(), t, words[0], append(words[1:], "--config", Settings(t, settings))...) // it lives as long as the test, which may wait for its turn
 	cmd.Env = append(cmd.Env, variables...)
 	p := &Process{t: t, name: daemon, cmd: cmd, stderr: &transcript{}, done: make(chan struct{})}
 	cmd.Stderr = p.stderr

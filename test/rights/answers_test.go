@@ -31,6 +31,7 @@ type subject struct {
 var powerful = [][2]string{
 	{"", "configmaps"},
 	{"", "nodes"},
+	{"", "persistentvolumeclaims"},
 	{"", "persistentvolumes"},
 	{"", "serviceaccounts"},
 	{"apps", "deployments"},
@@ -53,7 +54,7 @@ func subjects(t *testing.T, c *cluster.Cluster, held map[rights.Holder]map[right
 	for _, set := range held {
 		for r := range set {
 			if strings.Contains(r.Resource, "/") {
-				t.Errorf("a right to a part of a resource is more than this test can ask: %v", r)
+				t.Errorf("a right to a part of a resource, or to a path, is more than this test can ask: %v", r)
 				continue
 			}
 			of := [2]string{r.Group, r.Resource}

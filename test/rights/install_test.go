@@ -32,15 +32,20 @@ type object struct {
 	text                  []byte
 }
 
-// render are the rights that a directory of deploy/kustomize renders, in a namespace of its own when one is given.
-func render(t *testing.T, directory, namespace string) []object {
+// render are the rights that a directory of deploy/kustomize renders, in a namespace of its own when one is given, with a component when
+// one is.
+func render(t *testing.T, directory, namespace, component string) []object {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("..", "..", "deploy", "kustomize", directory))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if namespace != "" {
-		path = inNamespace(t, path, namespace)
+	switch {
+	case namespace != "":
+		path = around(t, "namespace: "+namespace, "components", path)
+	case component != "":
+		parent := filepath.Join(filepath.Dir(filepath.Dir(path)), "components", component)
+		path = around(t, "", "resources", path, "components", parent)
 	}
 	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), path)
 	if err != nil {
@@ -63,18 +68,21 @@ func render(t *testing.T, directory, namespace string) []object {
 	return all
 }
 
-// inNamespace is a kustomization as the owner of a namespace writes it.
-func inNamespace(t *testing.T, component, namespace string) string {
+// around is a kustomization as people write it around ours: a line, then pairs of a list and the directory in it.
+func around(t *testing.T, line string, lists ...string) string {
 	t.Helper()
 	directory, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, err := filepath.Rel(directory, component)
-	if err != nil {
-		t.Fatal(err)
+	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n" + line + "\n"
+	for i := 0; i < len(lists); i += 2 {
+		path, err := filepath.Rel(directory, lists[i+1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += fmt.Sprintf("%s:\n  - %s\n", lists[i], path)
 	}
-	text := fmt.Sprintf("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: %s\ncomponents:\n  - %s\n", namespace, path)
 	if err := os.WriteFile(filepath.Join(directory, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -85,9 +93,9 @@ func inNamespace(t *testing.T, component, namespace string) string {
 // namespace.
 func install(t *testing.T, c *cluster.Cluster, where map[string]string, o overlay) (accounts []string) {
 	t.Helper()
-	all := render(t, o.directory, "")
+	all := render(t, o.directory, "", o.with)
 	if o.workspace != "" {
-		all = append(all, render(t, "components/"+o.workspace, where[sandboxes])...)
+		all = append(all, render(t, "components/"+o.workspace, where[sandboxes], "")...)
 	}
 	namespaces := []string{where[meshs], where[sandboxes]}
 	for _, object := range all {

@@ -35,16 +35,31 @@ func (r Right) String() string {
 func Of(rules []authorizationv1.ResourceRule) map[Right]bool {
 	all := map[Right]bool{}
 	for _, rule := range rules {
-		names := rule.ResourceNames
-		if len(names) == 0 {
-			names = []string{""}
-		}
-		for _, verb := range rule.Verbs {
-			for _, group := range rule.APIGroups {
-				for _, resource := range rule.Resources {
-					for _, name := range names {
-						all[Right{verb, group, resource, name}] = true
-					}
+		maps.Copy(all, ofRule(rule.Verbs, rule.APIGroups, rule.Resources, rule.ResourceNames))
+	}
+	return all
+}
+
+// OfPaths are the rights to paths that are no resources; such a path is in the place of the resource.
+func OfPaths(rules []authorizationv1.NonResourceRule) map[Right]bool {
+	all := map[Right]bool{}
+	for _, rule := range rules {
+		maps.Copy(all, ofRule(rule.Verbs, []string{""}, rule.NonResourceURLs, nil))
+	}
+	return all
+}
+
+// ofRule are the rights of one rule.
+func ofRule(verbs, groups, resources, names []string) map[Right]bool {
+	all := map[Right]bool{}
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	for _, verb := range verbs {
+		for _, group := range groups {
+			for _, resource := range resources {
+				for _, name := range names {
+					all[Right{verb, group, resource, name}] = true
 				}
 			}
 		}

@@ -2,8 +2,10 @@ package rights_test
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,15 +38,21 @@ type overlay struct {
 	directory string
 	// workspace is what a platform team installs in a namespace of its own; empty for nothing.
 	workspace string
+	// with is a component beside it; empty for none. The list is of what that adds.
+	with string
 }
 
 var overlays = []overlay{
-	{"shared", "overlays/shared", ""},
-	{"managed", "overlays/managed", ""},
-	{"operator-label", "overlays/operator-label", "workspace"},
-	{"operator-file", "overlays/operator-file", "workspace"},
+	{"shared", "overlays/shared", "", ""},
+	{"managed", "overlays/managed", "", ""},
+	{"operator-label", "overlays/operator-label", "workspace", ""},
+	{"operator-file", "overlays/operator-file", "workspace", ""},
 	// operator-label with rights-per-workspace, so that what the workspace's own Roles grant shows.
-	{"operator-label-per-workspace", "../../test/deploy/testdata/cases/guarded", "workspace"},
+	{"operator-label-per-workspace", "../../test/deploy/testdata/cases/guarded", "workspace", ""},
+	{"shared", "overlays/shared", "", "driver-config"},
+	{"managed", "overlays/managed", "", "driver-config"},
+	{"operator-label", "overlays/operator-label", "workspace", "driver-config"},
+	{"operator-file", "overlays/operator-file", "workspace", "driver-config"},
 }
 
 // meshNamespace is the one of the overlays, sandboxNamespace that of shared mode.
@@ -65,8 +73,16 @@ func TestRights(t *testing.T) {
 		}
 	}
 	for _, o := range overlays {
-		t.Run(o.name, func(t *testing.T) { o.test(t, c) })
+		t.Run(o.title(), func(t *testing.T) { o.test(t, c) })
 	}
+}
+
+// title is the name of the list.
+func (o overlay) title() string {
+	if o.with == "" {
+		return o.name
+	}
+	return o.name + "-" + o.with
 }
 
 func (o overlay) test(t *testing.T, c *cluster.Cluster) {
@@ -81,8 +97,15 @@ func (o overlay) test(t *testing.T, c *cluster.Cluster) {
 			held[rights.Holder{Daemon: daemon, Place: place}] = rules(t, client, nobody, where[place])
 		}
 	}
-	demandListed(t, o.name, rights.Table(held, daemons, places))
+	listed := rights.Table(held, daemons, places)
+	if o.with != "" {
+		listed = more(t, o.name, listed)
+	}
+	demandListed(t, o.title(), listed)
 	asked := subjects(t, c, held)
+	if o.with != "" { // the others are asked about without it
+		asked = slices.DeleteFunc(asked, func(of subject) bool { return !strings.Contains(listed, " "+of.resource.Resource) })
+	}
 	for _, daemon := range daemons {
 		cfg := c.ServiceAccountConfig(t, meshNamespace, daemon)
 		cfg.QPS = -1
@@ -112,13 +135,33 @@ func rules(t *testing.T, client, nobody kubernetes.Interface, namespace string) 
 		if why := review.Status.EvaluationError; why != "" && !strings.Contains(why, "node authorizer") {
 			t.Fatalf("the rules are not known: %s", why)
 		}
-		return rights.Of(review.Status.ResourceRules)
+		all := rights.Of(review.Status.ResourceRules)
+		maps.Copy(all, rights.OfPaths(review.Status.NonResourceRules))
+		return all
 	}
 	all := of(client)
 	for r := range of(nobody) {
 		delete(all, r)
 	}
 	return all
+}
+
+// more are the lines that are not in the list of an overlay, all of which must be among them.
+func more(t *testing.T, overlay, listed string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", overlay+".txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := listed
+	for line := range strings.Lines(string(text)) {
+		before, after, found := strings.Cut("\n"+rest, "\n"+line)
+		if !found {
+			t.Errorf("the component takes away: %s", line)
+		}
+		rest = strings.TrimPrefix(before+"\n"+after, "\n")
+	}
+	return rest
 }
 
 func demandListed(t *testing.T, overlay, got string) {

@@ -1,8 +1,7 @@
-// Package tokenauth sets up the daemon tokenauth inside a test: a ServiceAccount with the rights that the daemon uses, the daemon as
-// a process, lifecycle's side of the mesh, and bearers.
+// Package tokenauth sets up the daemon tokenauth inside a test: a ServiceAccount with the rights that deploy/kustomize ships for the mode
+// and no others, the daemon as a process, lifecycle's side of the mesh, and bearers.
 //
-// The rights are those of one ClusterRole: to create TokenReviews, and to get Pods, Namespaces and Sandboxes, in every namespace.
-// There is none to list, to watch or to write, and none to read a Secret.
+// There is no right to list or to watch, none to write but Events about the daemon's own Pod, and none to read a Secret.
 //
 // A bearer is what lifecycle leaves in a cluster for one sandbox: a Sandbox with the gateway's labels and the supervisor's uid, the
 // supervisor Pod that it owns, and a token that the API server bound to this Pod, as the kubelet asks for one. The Pod is gated, so

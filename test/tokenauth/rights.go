@@ -7,20 +7,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/portcullis-mesh/portcullis/test/rights"
 )
 
-// grant gives the daemon the rights that are shipped for a mode, and no others.
-func (s *Site) grant(mode string) {
+// Home is the namespace of the daemon's ServiceAccount.
+func (s *Site) Home() string { return s.home }
+
+// Rights are what the shipped manifests grant the daemon in a mode, "shared", "managed" or "operator", under the names of this gateway.
+func (s *Site) Rights(mode string) []*unstructured.Unstructured {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
-	defer cancel()
 	objects, err := rights.Shipped(filepath.Join("..", "..", "deploy", "kustomize", "base"), mode, daemon)
 	s.must("read the rights of tokenauth", err)
 	names := rights.Names{Namespace: s.home, Sandboxes: s.Namespace, GatewayID: s.GatewayID}
 	for _, object := range objects {
 		names.Rename(object)
+	}
+	return objects
+}
+
+// grant gives the daemon the Rights of a mode, and no others.
+func (s *Site) grant(mode string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
+	defer cancel()
+	for _, object := range s.Rights(mode) {
 		resource, err := rights.ResourceOf(object)
 		s.must("read the rights of tokenauth", err)
 		client := s.Cluster.Dynamic().Resource(resource).Namespace(object.GetNamespace())

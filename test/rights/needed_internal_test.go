@@ -1,0 +1,83 @@
+package rights
+
+import (
+	"maps"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/portcullis-mesh/portcullis/test/apiproxy"
+)
+
+// asked are the requests of an nswatch that uses all of its rights, and some that need none.
+func asked() map[apiproxy.Use]int {
+	const home = "portcullis"
+	lease := apiproxy.Use{Group: "coordination.k8s.io", Resource: "leases", Namespace: home, Name: "portcullis-nswatch-openshell"}
+	as := func(use apiproxy.Use, verb string) apiproxy.Use { use.Verb = verb; return use }
+	return map[apiproxy.Use]int{
+		{Verb: "list", Resource: "namespaces"}:                                          http.StatusOK,
+		{Verb: "watch", Resource: "namespaces"}:                                         http.StatusOK,
+		{Verb: "create", Group: lease.Group, Resource: lease.Resource, Namespace: home}: http.StatusCreated,
+		as(lease, "get"):    http.StatusNotFound,
+		as(lease, "update"): http.StatusOK,
+		{Verb: "create", Resource: "events", Namespace: home}:                     http.StatusCreated,
+		{Verb: "patch", Resource: "events", Namespace: home, Name: "nswatch-0.1"}: http.StatusOK,
+		{Verb: "get", Resource: "/version"}:                                       http.StatusOK,
+	}
+}
+
+// TestNeeded: what is used and what is granted are compared both ways, by the name and the namespace, too.
+func TestNeeded(t *testing.T) {
+	objects, err := Shipped(filepath.Join("..", "..", "deploy", "kustomize", "base"), "operator", "nswatch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		breaks func(uses map[apiproxy.Use]int)
+		want   string
+	}{
+		"right": {func(map[apiproxy.Use]int) {}, ""},
+		"a verb is never used": {func(uses map[apiproxy.Use]int) {
+			maps.DeleteFunc(uses, func(u apiproxy.Use, _ int) bool { return u.Verb == "watch" })
+		}, "granted and never used: watch namespaces everywhere"},
+		"a right of its namespace is never used": {func(uses map[apiproxy.Use]int) {
+			maps.DeleteFunc(uses, func(u apiproxy.Use, _ int) bool { return u.Resource == "events" && u.Verb == "patch" })
+		}, "granted and never used: patch events in its namespace"},
+		"a verb is denied": {func(uses map[apiproxy.Use]int) {
+			uses[apiproxy.Use{Verb: "get", Resource: "secrets", Namespace: "portcullis", Name: "s"}] = http.StatusForbidden
+		}, "denied: {Verb:get Group: Resource:secrets Namespace:portcullis Name:s}"},
+		"another's right is used": {func(uses map[apiproxy.Use]int) {
+			uses[apiproxy.Use{Verb: "get", Resource: "namespaces", Name: "n"}] = http.StatusOK
+		}, "done by a right that these roles do not have: {Verb:get Group: Resource:namespaces Namespace: Name:n}"},
+		"another object's": {func(uses map[apiproxy.Use]int) {
+			uses[apiproxy.Use{Verb: "get", Group: "coordination.k8s.io", Resource: "leases", Namespace: "portcullis", Name: "other"}] = http.StatusOK
+		}, "done by a right that these roles do not have: {Verb:get Group:coordination.k8s.io Resource:leases Namespace:portcullis Name:other}"},
+		"another namespace's": {func(uses map[apiproxy.Use]int) {
+			uses[apiproxy.Use{Verb: "create", Resource: "events", Namespace: "default"}] = http.StatusCreated
+		}, "done by a right that these roles do not have: {Verb:create Group: Resource:events Namespace:default Name:}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			uses := asked()
+			c.breaks(uses)
+			l := &Ledger{used: map[apiproxy.Use]bool{}, denied: map[apiproxy.Use]bool{}}
+			for use, status := range uses {
+				l.enter(use, status)
+			}
+			got := ""
+			if err := l.Needed(objects); err != nil {
+				got = err.Error()
+			}
+			if got != c.want {
+				t.Errorf("says %q, want %q", got, c.want)
+			}
+		})
+	}
+	for name, objects := range map[string][]*unstructured.Unstructured{"nothing": nil, "a binding without its role": objects[2:3]} {
+		if err := (&Ledger{}).Needed(objects); err == nil || strings.Contains(err.Error(), "never used") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
