@@ -4,7 +4,8 @@
 // users who must not reach the private socket. They need root; `make test` runs them when it has it.
 //
 // An overlay is installed as an operator installs it, with a gateway in a Pod of its own; what users see of all four daemons they must see
-// there too, so both have the same type, house.
+// there too, so both have the same type, house. On it who leads is killed, settings are wrong, every door is tried, and daemons, NATS and
+// keys are replaced under load (package traffic). One test knows nothing but README.md and, after it, the other documents.
 //
 // Why a Pod does not come up is made to happen there, and how soon the driver's caller is told is measured by BenchmarkCauses.
 //

@@ -61,7 +61,10 @@ type installation struct {
 	// components are those of the operator's kustomization.
 	components []string
 	dir        string // of the operator's kustomization
-	secrets    string // gatewaySecrets
+	// gatewayManifest are the objects of the gateway's operator.
+	gatewayManifest string
+	// amend changes the operator's settings, if it is there.
+	amend func(settings string) string
 	// supervisors is the gateway's address for supervisors.
 	supervisors *grpc.ClientConn
 }
@@ -91,8 +94,12 @@ func install(t *testing.T, sidecar string, components ...string) *installation {
 	i.dir = dir
 	volume(t, i.c, installed, "data-nats-0")
 	volume(t, i.c, installed, "records-openshell-0")
-	certificate, secrets := gatewayCertificate(t)
-	i.secrets = secrets
+	parts := []string{gatewayWorkload, doorPolicy, gatewaySecret, clientSecret}
+	if !slices.Contains(components, supervisorsPart) {
+		parts = append(parts, supervisorsPolicy, sourceRights)
+	}
+	certificate, manifest := gatewayCertificate(t, strings.Join(parts, "---"))
+	i.gatewayManifest = manifest
 	t.Cleanup(func() { i.withdraw(t) })
 	i.deliver(t, filepath.Join("..", ".."), names)
 	i.awaitReady(t)
@@ -115,7 +122,7 @@ func (i *installation) deliver(t *testing.T, tree string, names map[string]strin
 	settings, err := os.ReadFile(filepath.Join(manifests, "overlays", "operator-label", "gateway.toml"))
 	noError(t, err)
 	noError(t, os.WriteFile(filepath.Join(i.dir, "gateway.toml"), []byte(i.own(t, string(settings))), 0o600))
-	noError(t, os.WriteFile(filepath.Join(i.dir, "gateway.yaml"), []byte(gatewayManifest+"---"+i.secrets), 0o600))
+	noError(t, os.WriteFile(filepath.Join(i.dir, "gateway.yaml"), []byte(i.gatewayManifest), 0o600))
 	manifests, err = filepath.Rel(i.dir, manifests) // kustomize takes no other
 	noError(t, err)
 	text := fmt.Sprintf(kustomization, manifests)
@@ -146,6 +153,9 @@ configMapGenerator:
   - {name: portcullis-config, namespace: portcullis, behavior: replace, files: [gateway.toml]}
 components:
 `
+
+// supervisorsPart is the component with which supervisors get to the gateway; without it an operator makes what it has by himself.
+const supervisorsPart = "gateway-sidecar/supervisors"
 
 // rightsPerWorkspace is the component with which the daemons change something in prepared namespaces alone.
 const rightsPerWorkspace = "rights-per-workspace"
@@ -189,6 +199,9 @@ func (i *installation) own(t *testing.T, settings string) string {
 			t.Fatalf("the overlay's settings do not have %s once", from)
 		}
 		settings = strings.Replace(settings, from, to, 1)
+	}
+	if i.amend != nil {
+		settings = i.amend(settings)
 	}
 	return settings
 }

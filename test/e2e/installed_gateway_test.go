@@ -35,8 +35,8 @@ const (
 	driverDoor      = "7002"
 )
 
-// gatewayManifest is the reference gateway as an operator has his: on its own, before anything is put beside it. The door is the test's.
-const gatewayManifest = `
+// gatewayWorkload is the reference gateway as an operator has his: on its own, before anything is put beside it. The door is the test's.
+const gatewayWorkload = `
 apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: openshell, namespace: portcullis, labels: {app.kubernetes.io/name: openshell}}
@@ -90,7 +90,10 @@ apiVersion: v1
 kind: Service
 metadata: {name: openshell, namespace: portcullis}
 spec: {selector: {app.kubernetes.io/name: openshell}, ports: [{port: 8080, targetPort: grpc}]}
----
+`
+
+// supervisorsPolicy lets supervisors in, as components/gateway-sidecar/supervisors does.
+const supervisorsPolicy = `
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata: {name: openshell, namespace: portcullis}
@@ -100,6 +103,17 @@ spec:
   ingress:
     - from: [{namespaceSelector: {}, podSelector: {matchLabels: {openshell.ai/boundary-role: supervisor}}}]
       ports: [{port: grpc}]
+`
+
+// doorPolicy lets the test in.
+const doorPolicy = `
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: openshell-door, namespace: portcullis}
+spec:
+  podSelector: {matchLabels: {app.kubernetes.io/name: openshell}}
+  policyTypes: [Ingress]
+  ingress:
     - from: [{ipBlock: {cidr: ` + cluster.HostAddress + `/32}}]
       ports: [{port: grpc}, {port: 7001}, {port: 7002}]
 `

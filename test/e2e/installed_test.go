@@ -19,15 +19,22 @@ import (
 // The overlay for operator mode by label, installed as an operator installs it, on a cluster that enforces what it says, with a gateway in a
 // Pod and lifecycle's relay beside it: the Secrets are made, every daemon becomes ready in its time without a restart, the list follows a
 // label, sandboxes run behind their fence for as long as they may, and the gate closes while nobody knows.
+//
+// The acts of the demo (package demo, Story) are here: the first, "a namespace becomes a workspace", is demandListFollowsLabels and
+// liveUpdate; the second, "a sandbox is created", and the third, "a command runs in the fenced Pod", are fencedRun; the fourth, "the label is
+// taken away", is liveUpdate; the fifth, "stop, start, delete", is fencedRun; the sixth, "the leading nswatch is killed", is takeOver; the
+// last, "everything goes", is withdraw.
 func TestOperatorLabelOverlay(t *testing.T) {
 	t.Parallel()
 	i := install(t, relayBeside)
 	i.demandNoRestart(t)
 	i.demandListFollowsLabels(t)
-	demandClosed(t, i.c)
+	i.demandClosed(t)
 	liveUpdate(t, i.house)
 	fencedRun(t, i)
+	takeOver(t, i)
 	outage(t, i)
+	wrongSelector(t, i)
 	i.demandNoRestart(t)
 }
 
@@ -35,8 +42,9 @@ func TestOperatorLabelOverlay(t *testing.T) {
 // platform team has let them.
 func TestOperatorLabelOverlayWithoutRelay(t *testing.T) {
 	t.Parallel()
-	i := install(t, lifecycleBeside, rightsPerWorkspace)
+	i := install(t, lifecycleBeside, supervisorsPart, rightsPerWorkspace)
 	unprepared(t, i)
+	i.demandSSH(t)
 	liveUpdate(t, i.house)
 	i.demandNoRestart(t)
 }
@@ -206,17 +214,4 @@ func (i *installation) demandListFollowsLabels(t *testing.T) {
 	listed(true)
 	i.label(t, workspace, false)
 	listed(false)
-}
-
-// demandClosed: what the mesh serves is for those alone whom its policies name, though every name resolves for everybody.
-func demandClosed(t *testing.T, c *cluster.Cluster) {
-	t.Helper()
-	const client = `{app: %[1]s, portcullis.openshell.ai/nats: client}`
-	c.Apply(t, installed, fmt.Appendf(nil, strings.Replace(probePod, "{app: %[1]s}", client, 1), "client", cluster.ProbeImage))
-	elsewhere := c.Namespace(t, restricted)
-	stranger, known := startProbe(t, c, elsewhere, "stranger"), c.AwaitPod(t, installed, "client")
-	dials(t, known, "nats."+installed+".svc:4222", true)
-	for _, door := range []string{"nats.portcullis.svc:4222", "nats.portcullis.svc:8222", "supervisorctl.portcullis.svc:8444", "tokenauth.portcullis.svc:8443", "lifecycle.portcullis.svc:8445"} {
-		dials(t, stranger, door, false)
-	}
 }

@@ -19,17 +19,19 @@ import (
 // gatewayName is by which supervisors know the gateway, of grpc_endpoint.
 const gatewayName = "openshell.portcullis.svc"
 
-// gatewaySecrets are what an operator makes whose gateway has a certificate of an authority of his own: the gateway's certificate, and in the
-// namespace of the stock settings what supervisors believe it by, which supervisorctl may get by its name (docs/supervisorctl.md).
-const gatewaySecrets = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: openshell}
----
+// clientSecret is what supervisors believe the gateway by: the gateway has a certificate of an authority of its operator's own.
+const clientSecret = `
 apiVersion: v1
 kind: Secret
 metadata: {name: openshell-client-tls, namespace: openshell}
 data: {ca.crt: %[1]s, tls.crt: %[1]s, tls.key: %[2]s}
+`
+
+// sourceRights let supervisorctl get it, in the namespace of the stock settings, by its name (docs/supervisorctl.md).
+const sourceRights = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: openshell}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -42,7 +44,10 @@ kind: RoleBinding
 metadata: {name: supervisorctl-sources, namespace: openshell}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: supervisorctl-sources}
 subjects: [{kind: ServiceAccount, name: supervisorctl, namespace: portcullis}]
----
+`
+
+// gatewaySecret is the gateway's own certificate.
+const gatewaySecret = `
 apiVersion: v1
 kind: Secret
 metadata: {name: openshell-tls, namespace: portcullis}
@@ -50,8 +55,8 @@ type: kubernetes.io/tls
 data: {tls.crt: %[1]s, tls.key: %[2]s}
 `
 
-// gatewayCertificate makes the gateway's certificate, which is its own authority, and returns gatewaySecrets with it.
-func gatewayCertificate(t testing.TB) (certificate *x509.Certificate, secrets string) {
+// gatewayCertificate makes the gateway's certificate, which is its own authority, and returns the manifests with it.
+func gatewayCertificate(t testing.TB, manifests string) (certificate *x509.Certificate, secrets string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	noError(t, err)
@@ -70,5 +75,10 @@ func gatewayCertificate(t testing.TB) (certificate *x509.Certificate, secrets st
 	encoded := func(kind string, der []byte) string {
 		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
-	return certificate, fmt.Sprintf(gatewaySecrets, encoded("CERTIFICATE", der), encoded("PRIVATE KEY", private))
+	return certificate, fmt.Sprintf(manifests, encoded("CERTIFICATE", der), encoded("PRIVATE KEY", private))
+}
+
+// pemOf is a certificate as a file has it.
+func pemOf(c *x509.Certificate) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
 }

@@ -6,5 +6,6 @@
 //	go test ./test/manual -update    writes the tables anew; what a person has written in their last columns stays
 //
 // Who types what is in typed_test.go: commands of the programs here (tag portcullis_long, on the control plane), those of kubectl on a real
-// node with an installed overlay in package e2e, and docs/nats.md as a whole in package broker.
+// node with an installed overlay in package e2e, which begins with README.md on a cluster with nothing of ours, and docs/nats.md as a whole in
+// package broker.
 package manual

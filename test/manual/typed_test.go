@@ -26,6 +26,7 @@ var typists = map[string]string{
 	"sh elsewhere":       "", // below, command by command
 	"toml":               "", // settings, which configure_test.go and the daemons' own tests look at
 	"toml operator.toml": "test/broker TestTheDocumentIsTrue",
+	"toml gateway.toml":  "test/e2e TestOperatorLabelOverlayAsDocumented",
 	"yaml":               "test/e2e TestOperatorLabelOverlayAsDocumented",
 	"text":               "", // pictures
 }
@@ -35,7 +36,7 @@ const natsDocument = "docs/nats.md"
 
 // doneBy are the commands that another test does, in its own way: by their beginning, the test and what it runs.
 var doneBy = []struct{ command, test, how string }{
-	{"make demo", "test/e2e TestDemo", "plays the story that make demo plays, on a real node"},
+	{"make demo", "test/demo/cmd/demo TestRun", "types it without root; TestRunOnANode types it as root, on a node of its own"},
 	{"make up", "test/demo/cmd/demo TestUp", "runs the program as make up does, and what it prints"},
 	{"make down", "test/demo/cmd/demo TestUp", "runs the program as make down does"},
 	{"make images", "test/images TestShippedImages", "builds all images as the command does, and looks into them"},
@@ -143,7 +144,7 @@ var inline = regexp.MustCompile("`((?:kubectl|nswatch|tokenauth|supervisorctl|li
 var mentioned = []string{
 	"kubectl debug",                   // what ends a run
 	"make vuln",                       // needs the vulnerability database
-	"make demo KUBE=current",          // needs a cluster of the reader's
+	"make demo KUBE=current",          // test/demo/cmd/demo TestRun types it, on a control plane of its own
 	"nats server check kv",            // what is refused
 	"go run ./test/images/cmd/images", // --help
 	"kubectl create secret generic --type=kubernetes.io/tls", // a part of a step that services/nswatch/internal/provision does whole

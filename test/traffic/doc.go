@@ -19,7 +19,7 @@
 //     deleted = false at the first try (2.6 GetSandbox and DeleteSandbox, 2.8, 2.9). A gateway acts on each of them.
 //   - Another identity than that of the run, or none (2.13).
 //   - A create that was refused and left something: nobody comes back for it (2.6).
-//   - A code that the contract has no meaning for in this call. UNAVAILABLE is the one that says "not now" (2.7).
+//   - A code that the contract has no meaning for in this call. UNAVAILABLE is the one that says "not now" (2.7), and to a token exchange INTERNAL, too (6.1).
 //
 // # Which calls must not fail
 //

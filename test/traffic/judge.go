@@ -43,6 +43,8 @@ type rule struct {
 	identity bool
 	// no are the codes of a known no about the sandbox or its namespace.
 	no []codes.Code
+	// unknown are the codes besides those of every call of an answer that says nothing about the sandbox.
+	unknown []codes.Code
 }
 
 // rules has an entry for each call; it is never written to.
@@ -56,15 +58,18 @@ var rules = map[Call]rule{
 	Get:          {no: []codes.Code{codes.NotFound}},
 	List:         {},
 	Watch:        {},
-	Authenticate: {grants: true, identity: true, no: []codes.Code{codes.PermissionDenied, codes.Unauthenticated}},
+	// INTERNAL: the API server did not answer (contract 6.1, steps 2, 3, 10 and 15).
+	Authenticate: {
+		grants: true, identity: true, no: []codes.Code{codes.PermissionDenied, codes.Unauthenticated}, unknown: []codes.Code{codes.Internal},
+	},
 }
 
 func granting(c Call) bool { return rules[c].grants }
 
-// notNow are the codes of an answer that says nothing about the sandbox (contract 2.7). INTERNAL is the original's for whatever the
-// cluster did not answer; ours is UNAVAILABLE, and too many calls are RESOURCE_EXHAUSTED.
-func notNow(c codes.Code) bool {
-	return c == codes.Unavailable || c == codes.ResourceExhausted || c == codes.DeadlineExceeded
+// notNow are the codes of an answer to this call that says nothing about the sandbox (contract 2.7). But for token exchanges INTERNAL is the
+// original's for whatever the cluster did not answer; ours is UNAVAILABLE, and too many calls are RESOURCE_EXHAUSTED.
+func (r rule) notNow(c codes.Code) bool {
+	return c == codes.Unavailable || c == codes.ResourceExhausted || c == codes.DeadlineExceeded || slices.Contains(r.unknown, c)
 }
 
 // Excuse is the message of a refusal that what is done to the driver may lead to: a call that nobody makes again is not lost when it is
@@ -124,7 +129,7 @@ func judge(r Request) (found []Fault) {
 			judgeYes(r, rule, i, fault)
 		case slices.Contains(rule.no, a.Code) && !refused:
 			fault(WrongNo, "%s: %s", a.Code, a.Message)
-		case !notNow(a.Code) && !slices.Contains(rule.no, a.Code):
+		case !rule.notNow(a.Code) && !slices.Contains(rule.no, a.Code):
 			fault(Unlawful, "%s: %s", a.Code, a.Message)
 		}
 		for _, id := range a.Gone {
@@ -135,9 +140,9 @@ func judge(r Request) (found []Fault) {
 	switch {
 	case refused:
 	case last.Code == codes.OK:
-	case rule.once && notNow(last.Code):
+	case rule.once && rule.notNow(last.Code):
 		fault(Lost, "nobody makes it again, and it was answered %s: %s", last.Code, last.Message)
-	case notNow(last.Code):
+	case rule.notNow(last.Code):
 		fault(Lost, "made again for %s in %d calls, it is still answered %s: %s", Patience, len(r.Attempts), last.Code, last.Message)
 	}
 	if len(r.Left) > 0 {

@@ -83,6 +83,8 @@ func TestJudge(t *testing.T) {
 		"a get of an odd code":                                 {traffic.Get, func(r traffic.Request) traffic.Request { return before(r, refusal(codes.Aborted)) }, []traffic.Kind{traffic.Unlawful}},
 		"a get that is unimplemented":                          {traffic.Get, func(r traffic.Request) traffic.Request { return before(r, refusal(codes.Unimplemented)) }, []traffic.Kind{traffic.Unlawful}},
 		"a get whose error is internal":                        {traffic.Get, func(r traffic.Request) traffic.Request { return before(r, refusal(codes.Internal)) }, []traffic.Kind{traffic.Unlawful}},
+		"an exchange whose error is internal":                  {traffic.Authenticate, func(r traffic.Request) traffic.Request { return before(r, refusal(codes.Internal)) }, nil},
+		"an exchange whose error stays internal":               {traffic.Authenticate, func(r traffic.Request) traffic.Request { return instead(r, refusal(codes.Internal)) }, []traffic.Kind{traffic.Lost}},
 		"a list that lacks one":                                {traffic.List, func(r traffic.Request) traffic.Request { r.Attempts[0].Lacks = []string{id}; return r }, []traffic.Kind{traffic.WrongNo}},
 		"a watch that says it is deleted":                      {traffic.Watch, func(r traffic.Request) traffic.Request { r.Attempts[0].Gone = []string{id}; return r }, []traffic.Kind{traffic.WrongNo}},
 		"a watch that says so and breaks":                      {traffic.Watch, func(r traffic.Request) traffic.Request { a := unavailable; a.Gone = []string{id}; return before(r, a) }, []traffic.Kind{traffic.WrongNo}},

@@ -1,0 +1,56 @@
+package manual_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mesh/portcullis/shared/handbook"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
+)
+
+// typable is a command with arguments within a text, linked the name of a section of the same document.
+var (
+	typable = regexp.MustCompile("`(kubectl|nswatch|tokenauth|supervisorctl|lifecycle) [^`]+`")
+	linked  = regexp.MustCompile(`\]\(#([a-z-]+)\)`)
+)
+
+// TestRunbookHasACommandForEachReason: what to do about a reason is, or begins with, something to type: a command in its row, or the
+// part of "Where to look" that the row names.
+func TestRunbookHasACommandForEachReason(t *testing.T) {
+	t.Parallel()
+	text := handbook.Read(t, runbook)
+	_, look, _ := strings.Cut(text, "\n## Where to look\n")
+	look, _, _ = strings.Cut(look, "\n## ")
+	places := map[string]bool{} // those with a command
+	for section := range strings.SplitSeq(look, "\n### ") {
+		title, body, _ := strings.Cut(section, "\n")
+		if strings.Contains(body, "```sh") {
+			places[strings.ReplaceAll(strings.ToLower(title), " ", "-")] = true
+		}
+	}
+	_, rows, _ := strings.Cut(text, "<!-- reasons -->")
+	rows, _, _ = strings.Cut(rows, "<!-- end of reasons -->")
+	byHand := handbook.LastCells(rows)
+	for _, spec := range verdict.Reasons() {
+		cell, found := byHand["`"+string(spec.Reason)+"`"]
+		if !found {
+			t.Errorf("%s has no row", spec.Reason)
+			continue
+		}
+		if typable.MatchString(cell) {
+			continue
+		}
+		place := linked.FindStringSubmatch(cell)
+		if place == nil {
+			t.Errorf("%s: nothing to type, and no part of \"Where to look\": %s", spec.Reason, cell)
+			continue
+		}
+		if !places[place[1]] {
+			t.Errorf("%s: %s is no part of \"Where to look\" with a command", spec.Reason, place[1])
+		}
+	}
+	if len(places) < 5 {
+		t.Errorf("\"Where to look\" has the parts %v only", places)
+	}
+}
