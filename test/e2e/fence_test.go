@@ -256,6 +256,14 @@ metadata: {name: default-deny}
 spec: {podSelector: {}, policyTypes: [Ingress, Egress]}
 `
 
+// controlAsked lets the control be asked, whatever it may not do itself.
+const controlAsked = `
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: control-asked}
+spec: {podSelector: {matchLabels: {app: control}}, policyTypes: [Ingress], ingress: [{}]}
+`
+
 // defaultDeny: a default-deny of the whole namespace does not cut the supervisor, neither from the gateway nor from its workload.
 func defaultDeny(t *testing.T, g *ground) {
 	ns := g.namespace(t)
@@ -264,6 +272,7 @@ func defaultDeny(t *testing.T, g *ground) {
 	g.provision(t, b)
 	// The control is younger than the supervisor, so what holds for it holds for the supervisor: a new connection proves more than the one
 	// that is open. It is one Pod that dials again and again: on a busy machine a Pod that looks once has looked before the network knows it.
+	g.Cluster.Apply(t, ns, []byte(controlAsked))
 	g.Cluster.Apply(t, ns, fmt.Appendf(nil, probePod, "control", cluster.ProbeImage))
 	dials(t, g.Cluster.AwaitPod(t, ns, "control"), strings.TrimPrefix(g.Endpoint, "http://"), false)
 	pod, err := g.Cluster.Client().CoreV1().Pods(ns).Get(t.Context(), b.SupervisorName(), metav1.GetOptions{})
