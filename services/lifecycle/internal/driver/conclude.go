@@ -76,7 +76,10 @@ func (d *Driver) conclude(ctx context.Context, in call, sandboxID string, err er
 	daemon.AccountedAs(ctx, code) // by the line below
 	d.metrics.refusals.WithLabelValues(string(in), reasonLabel(decision), decision.Outcome().String()).Inc()
 	line := d.log.Warn()
-	if decision.Outcome() == verdict.Denied {
+	switch {
+	case code == codes.Internal:
+		line = d.log.Error()
+	case decision.Outcome() == verdict.Denied:
 		line = d.log.Info()
 	}
 	line.Str(keyCall, string(in)).Str(keySandboxID, bounded(sandboxID)).Str(keyReason, string(decision.Reason)).

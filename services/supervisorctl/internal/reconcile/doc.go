@@ -10,8 +10,9 @@
 //   - Something of it was made, changed or deleted since before its last look began, by whomever: at once, and at most once a second. A
 //     released run that is not ready is looked at a quarter of a second after its Pods have come to be ready, when the controller has said
 //     so too. Of one that only gets on, a look would see nothing: it is looked at after five seconds. Any other change, such as an edit or a
-//     container that ended, is looked at when nothing more has changed for half a second, two seconds after it at the latest; and one by
-//     which the run has lost its fence, Service or a Pod at once.
+//     container that ended, is looked at when nothing more has changed for half a second, two seconds after it at the latest, or, when a
+//     start was still at the Pod or the Sandbox, as of one that only gets on; and one by which the run has lost its fence, Service or a Pod
+//     at once.
 //     A changed fence concerns every sandbox of its namespace. So does any other policy, which may open it again; but nothing is to be
 //     done about that save telling, so settled sandboxes are looked at one after another, at the rate of looks that nothing calls for.
 //   - It is on its way, from one phase to another or out of the cluster: every resync.

@@ -57,6 +57,8 @@ type kindOfChange uint8
 
 const (
 	weighty kindOfChange = iota
+	// alien: weighty, and no step of a start.
+	alien
 	// distant: a policy of others.
 	distant
 	// slight: a Pod or the Sandbox is further on its way to be ready, or back, and nothing else of it is other than before.
@@ -79,10 +81,12 @@ type entry struct {
 	changed       time.Time
 	// latest is the time of the last change.
 	latest time.Time
-	// distant says that all that has changed since then are policies of others, and slight that all of it was somebody getting on.
-	distant, slight bool
-	// up is since when both Pods of the run are ready, as far as is told; zero when they are not.
-	up time.Time
+	// distant says that all that has changed since then are policies of others, slight that all of it was somebody getting on, and alien that
+	// something of it was no step of a start.
+	distant, slight, alien bool
+	// told says that both Pods of the run were reported whole, and up since when both are ready; zero when they are not.
+	told bool
+	up   time.Time
 
 	// record as it was last seen, since when it has been like that, and whether another one was seen before.
 	record    runstate.Record
@@ -115,27 +119,31 @@ type entry struct {
 // changedAt notes a change.
 func (e *entry) changedAt(now time.Time, c kindOfChange) {
 	if e.stamp == e.looked {
-		e.changed, e.distant, e.slight = now, true, true
+		e.changed, e.distant, e.slight, e.alien = now, true, true, false
 	}
-	e.distant, e.slight = e.distant && c == distant, e.slight && c == slight
+	e.distant, e.slight, e.alien = e.distant && c == distant, e.slight && c == slight, e.alien || c == alien
 	e.latest = later(e.latest, now)
 	e.stamp++
 }
 
-// saw notes a record, whoever saw it, and reports whether that was a run's release. The call that released it had looked at all of it.
+// saw notes a record, whoever saw it, and reports whether that was a run's release.
 func (e *entry) saw(record runstate.Record, readable bool, now time.Time) (release bool) {
 	if e.since.IsZero() || record != e.record || readable != e.readable {
 		release = e.readable && readable && e.record.Phase == runstate.Preparing && record.Phase == runstate.Released
 		e.record, e.readable, e.since, e.witnessed = record, readable, now, !e.since.IsZero()
 	}
-	e.slight = e.slight || release
 	return release
 }
+
+// released takes what has changed before a release for the steps of the start, which are the call's that released the run, and was right
+// behind its last reads. What was none of them is found by the look that a run has that gets on.
+func (e *entry) released() { e.slight = e.slight || !e.alien }
 
 // stands notes whether both Pods of the run are ready.
 func (e *entry) stands(now time.Time) {
 	supervisor, workload := e.partOf(pods, e.record.SupervisorUID, workspace.RoleSupervisor), e.partOf(pods, e.record.WorkloadUID, workspace.RoleWorkload)
-	switch ready := supervisor != nil && supervisor.ready && workload != nil && workload.ready; {
+	e.told = supervisor != nil && supervisor.shape != 0 && workload != nil && workload.shape != 0
+	switch ready := e.told && supervisor.ready && workload.ready; {
 	case !ready:
 		e.up = time.Time{}
 	case e.up.IsZero():
@@ -169,9 +177,10 @@ func (e *entry) settles() time.Time {
 	first := later(e.since, e.changed)
 	at, last := later(e.since, e.latest).Add(settling), first.Add(mostSettling)
 	switch {
-	case e.slight && e.up.IsZero():
+	case !e.slight, !e.told:
+	case e.up.IsZero():
 		return first.Add(underWay)
-	case e.slight:
+	default:
 		at, last = later(e.up, e.latest).Add(promptly), e.up.Add(gap)
 	}
 	if last.Before(at) {
@@ -196,17 +205,24 @@ func (e *entry) when(suspect, fallen bool, most time.Duration) (due time.Time, c
 	case changed && fallen && !e.distant:
 		return later(e.changed, earliest), false
 	case changed && (!e.distant || e.ending == never):
-		return later(later(e.changed, e.settles()), earliest), e.ending == never && !suspect
+		return later(e.before(later(e.changed, e.settles())), earliest), e.ending == never && !suspect
 	case changed && e.ending == settled: // there is nothing to do but to tell
 		return later(e.changed, earliest), true
 	case e.ending == settled:
 		return later(e.last.Add(min(e.again, most)), earliest), true
 	}
-	due = e.last.Add(e.again)
+	return later(e.before(e.last.Add(e.again)), earliest), false
+}
+
+// before is a time, or the one before it at which the sandbox is looked at whether anything changes or not.
+func (e *entry) before(due time.Time) time.Time {
 	if at, ok := e.ends(); ok && at.Before(due) {
 		due = at
 	}
-	return later(due, earliest), false
+	if at := e.last.Add(e.again); e.ending != never && at.Before(due) {
+		due = at
+	}
+	return due
 }
 
 func later(a, b time.Time) time.Time {

@@ -111,6 +111,7 @@ func (l *ledger) attach(o *object, c kindOfChange, now time.Time) {
 		e.ours = o.managed && o.gateway == l.gateway && o.id != ""
 		e.ref = plan.Ref{GatewayID: l.gateway, SandboxID: o.id, Namespace: o.namespace, Name: o.name, UID: o.uid}
 		if e.saw(o.record, o.readable, now) {
+			e.released()
 			c = slight
 		}
 		e.stands(now)

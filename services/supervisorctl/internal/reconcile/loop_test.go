@@ -293,11 +293,6 @@ func TestAThousand(t *testing.T) {
 }
 
 // TestNew refuses what cannot work, and registers once.
-// noPods are never watched.
-func noPods(context.Context, string, metav1.ListOptions) (watch.Interface, error) {
-	return nil, errors.New("nobody leads")
-}
-
 func TestNew(t *testing.T) {
 	client := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
 	for name, tc := range map[string]struct {
@@ -348,3 +343,8 @@ func TestNew(t *testing.T) {
 }
 
 func second(_ *Loop, err error) error { return err }
+
+// noPods are never watched.
+func noPods(context.Context, string, metav1.ListOptions) (watch.Interface, error) {
+	return nil, errors.New("nobody leads")
+}

@@ -73,7 +73,8 @@ func objectOf(k kind, m *metav1.ObjectMeta) object {
 	}
 	if k == boxes {
 		o.record, o.readable = recordOf(m.Annotations)
-		o.shape = shapeOf(o.generation, o.deleting, m.Labels, o.record, o.readable, m.Annotations[sandboxapi.AnnotationPodName])
+		o.shape = shapeOf(o.generation, o.deleting, m.Labels, o.record, o.readable,
+			m.Annotations[sandboxapi.AnnotationPodName], m.Annotations[workspace.AnnotationSandboxWorkspace])
 	} else if owner, err := sandboxapi.OwnerOf(m.OwnerReferences); err == nil {
 		o.ownerName, o.owner = owner.Name, owner.UID
 	}
@@ -112,6 +113,8 @@ func (o *object) changed(former *object) kindOfChange {
 		return distant
 	case former != nil && o.shape != 0 && o.shape == former.shape:
 		return slight
+	case former != nil && o.kind == services:
+		return alien
 	}
 	return weighty
 }

@@ -8,7 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 	"github.com/portcullis-mesh/portcullis/shared/sandboxapi"
+	"github.com/portcullis-mesh/portcullis/shared/workspace"
 )
 
 // TestARunThatWasJustReleased: it is left alone while its Pods get on, and looked at as soon as they are ready, once the controller has had
@@ -82,6 +84,40 @@ func TestARunThatWasJustReleased(t *testing.T) {
 			b.ends(b.wants(), waiting)
 		})
 	}
+	t.Run("its Pods were only listed", func(t *testing.T) {
+		b, s := justReleased(t)
+		b.replace(pods, []object{objectOf(pods, &next(s.supervisor, pickUp).ObjectMeta), objectOf(pods, &next(s.workload, pickUp).ObjectMeta)}, b.now)
+		b.rests(settling)
+		b.pass(settling)
+		b.ends(b.wants(), waiting)
+		b.pass(gap)
+		b.see(boxes, next(s.box, pickUp)) // the controller says that they are ready
+		b.rests(settling)
+	})
+	t.Run("its Service is edited while it is released", func(t *testing.T) {
+		for _, first := range []bool{true, false} {
+			b, s := justPrepared(t)
+			edit := func() { b.see(services, next(s.service, annotate)) }
+			if first {
+				edit()
+			}
+			b.see(boxes, s.box)
+			if !first {
+				edit()
+			}
+			b.rests(settling)
+		}
+	})
+	t.Run("its image is not to be had", func(t *testing.T) {
+		b, s := justReleased(t)
+		b.pass(plan.ImageLimit - 2*gap)
+		task := b.wants()
+		f := finding{ending: waiting, doomed: true}
+		b.done(task, &f, b.now)
+		b.pass(gap)
+		b.see(pods, next(s.supervisor, pickUp))
+		b.rests(endedAfter - plan.ImageLimit + gap)
+	})
 	t.Run("somebody edits it again and again", func(t *testing.T) {
 		b, s := justReleased(t)
 		const changes, between = 8, mostSettling / 9
@@ -238,11 +274,14 @@ func TestShape(t *testing.T) {
 		edit func(m *metav1.PartialObjectMetadata)
 		want kindOfChange
 	}{
-		"another version":     {pickUp, slight},
-		"another's note":      {func(m *metav1.PartialObjectMetadata) { m.Annotations["example.com/a"] = "b" }, slight},
-		"its generation":      {func(m *metav1.PartialObjectMetadata) { m.Generation++ }, weighty},
-		"a label":             {func(m *metav1.PartialObjectMetadata) { m.Labels["a"] = "b" }, weighty},
-		"its record":          {func(m *metav1.PartialObjectMetadata) { m.Annotations = ready(1).Annotations() }, weighty},
+		"another version": {pickUp, slight},
+		"another's note":  {func(m *metav1.PartialObjectMetadata) { m.Annotations["example.com/a"] = "b" }, slight},
+		"its generation":  {func(m *metav1.PartialObjectMetadata) { m.Generation++ }, weighty},
+		"a label":         {func(m *metav1.PartialObjectMetadata) { m.Labels["a"] = "b" }, weighty},
+		"its record":      {func(m *metav1.PartialObjectMetadata) { m.Annotations = ready(1).Annotations() }, weighty},
+		"its workspace": {func(m *metav1.PartialObjectMetadata) {
+			m.Annotations[workspace.AnnotationSandboxWorkspace] = "other"
+		}, weighty},
 		"its Pod's name":      {func(m *metav1.PartialObjectMetadata) { m.Annotations[sandboxapi.AnnotationPodName] = "other" }, weighty},
 		"it is being deleted": {func(m *metav1.PartialObjectMetadata) { m.DeletionTimestamp = new(metav1.Now()) }, weighty},
 	} {
@@ -259,6 +298,14 @@ type set struct{ box, fence, service, supervisor, workload *metav1.PartialObject
 // justReleased is a run that has been let go in this moment, with all its parts.
 func justReleased(t *testing.T) (*bench, set) {
 	t.Helper()
+	b, s := justPrepared(t)
+	b.see(boxes, s.box)
+	return b, s
+}
+
+// justPrepared is one that is let go when its Sandbox is seen.
+func justPrepared(t *testing.T) (*bench, set) {
+	t.Helper()
 	box := boxMeta(1, preparing())
 	b := newBench(t, map[kind][]*metav1.PartialObjectMetadata{boxes: {box}})
 	s := set{fence: fenceMeta(), service: serviceMeta(1, box), supervisor: supervisorMeta(1, box), workload: workloadMeta(1, box)}
@@ -272,7 +319,6 @@ func justReleased(t *testing.T) (*bench, set) {
 	whole := ready(1)
 	record.WorkloadUID, record.SupervisorUID, record.FenceUID, record.FenceGeneration = whole.WorkloadUID, whole.SupervisorUID, whole.FenceUID, whole.FenceGeneration
 	s.box = next(box, func(m *metav1.PartialObjectMetadata) { m.Annotations = record.Annotations() })
-	b.see(boxes, s.box)
 	return b, s
 }
 

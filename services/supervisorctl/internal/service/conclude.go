@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
 
 	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
@@ -34,12 +35,17 @@ const callStatus = "status"
 func (s *Service) conclude(ctx context.Context, call, id string, ref plan.Ref, d verdict.Decision, took time.Duration) {
 	s.metrics.seconds.WithLabelValues(call, d.Outcome().String()).Observe(took.Seconds())
 	line := s.log.Info()
-	if call == callStatus {
+	switch {
+	case d.Granted() && call == callStatus:
 		line = s.log.Debug() // it changes nothing and is made often
+	case !d.Granted() && d.Code() == codes.Internal:
+		line = s.log.Error()
+	case !d.Granted():
+		line = s.log.Warn()
 	}
 	if !d.Granted() {
 		daemon.AccountedAs(ctx, d.Code())
-		line = s.log.Warn().Str(keyReason, string(d.Reason)).Str(keyExplanation, d.Explain())
+		line.Str(keyReason, string(d.Reason)).Str(keyExplanation, d.Explain())
 	}
 	if len(id) <= longestRequest && id != "" && printable(id) {
 		line.Str(keyRequestID, id)

@@ -16,7 +16,10 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	supervisorv1 "github.com/portcullis-mesh/portcullis/proto/portcullis/supervisor/v1"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/conduct"
+	"github.com/portcullis-mesh/portcullis/services/supervisorctl/internal/plan"
 	"github.com/portcullis-mesh/portcullis/shared/daemon"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
 
 // TestARefusedCallIsOneLine, whatever its code, and none of gRPC's beside it.
@@ -38,8 +41,17 @@ func TestARefusedCallIsOneLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := supervisorv1.NewSupervisorServiceClient(conn).Release(t.Context(), &supervisorv1.ReleaseRequest{}); status.Code(err) != codes.InvalidArgument {
+	client := supervisorv1.NewSupervisorServiceClient(conn)
+	if _, err := client.Release(t.Context(), &supervisorv1.ReleaseRequest{}); status.Code(err) != codes.InvalidArgument {
 		t.Error(err)
+	}
+	for reason, code := range map[verdict.Reason]codes.Code{plan.ObjectUnreadable: codes.Unavailable, verdict.Unexplained: codes.Internal} {
+		s.conductor.do = func(context.Context, conduct.Goal) (conduct.Outcome, error) {
+			return conduct.Outcome{Step: plan.Step{Reason: reason}}, nil
+		}
+		if _, err := client.Release(t.Context(), &supervisorv1.ReleaseRequest{Sandbox: ref(), Run: run()}); status.Code(err) != code {
+			t.Error(err)
+		}
 	}
 	if err := conn.Close(); err != nil {
 		t.Error(err)
@@ -48,7 +60,7 @@ func TestARefusedCallIsOneLine(t *testing.T) {
 	if err := <-over; err != nil {
 		t.Error(err)
 	}
-	if lines := strings.Split(strings.TrimSpace(s.log.String()), "\n"); len(lines) != 1 || !strings.Contains(lines[0], "request_invalid") {
-		t.Errorf("%d lines:\n%s", len(lines), s.log)
+	if log := s.log.String(); strings.Count(log, "\n") != 3 || strings.Count(log, `"message":"call"`) != 3 || strings.Count(log, `"level":"error"`) != 1 {
+		t.Errorf("three refused calls are\n%s", log)
 	}
 }
