@@ -12,11 +12,11 @@ import (
 	"github.com/portcullis-mesh/portcullis/test/deploy"
 )
 
-// ownSettings are the shipped ones with the lines that docs/install.md asks for; that the network plug-in enforces policies is left unsaid, as in
+// ownSettings are an overlay's with the lines that docs/install.md asks for; that the network plug-in enforces policies is left unsaid, as in
 // all that the rules are for.
-func ownSettings(t *testing.T) string {
+func ownSettings(t *testing.T, overlay string) string {
 	t.Helper()
-	settings := handbook.Read(t, filepath.Join(root, "deploy", "kustomize", "overlays", "operator-label", "gateway.toml")) + "# mine\n"
+	settings := handbook.Read(t, filepath.Join(root, "deploy", "kustomize", "overlays", overlay, "gateway.toml")) + "# mine\n"
 	_, rest, _ := strings.Cut(handbook.Read(t, filepath.Join(root, "docs", "install.md")), "```toml gateway.toml\n")
 	block, _, ok := strings.Cut(rest, "```")
 	if !ok {
@@ -45,9 +45,15 @@ func ownGateway(t *testing.T) string {
 	return strings.Replace(text, image, image+"          ports:\n            - {name: grpc, containerPort: 8080}\n", 1)
 }
 
-// asInstalled renders the kustomization that docs/install.md has, next to a checkout, with further components and with lines changed: pairs
-// of what is there and what is there instead.
-func asInstalled(t *testing.T, components []string, changes ...string) (*deploy.Rendering, error) {
+// documented is the overlay that docs/install.md installs.
+const documented = "operator-label"
+
+// sourceLine is the component that other modes leave out.
+const sourceLine = "  - ../portcullis/deploy/kustomize/components/gateway-sidecar/source\n"
+
+// asInstalled renders the kustomization that docs/install.md has, next to a checkout, of an overlay with its settings, with further components and
+// with lines changed: pairs of what is there and what is there instead.
+func asInstalled(t *testing.T, overlay string, components []string, changes ...string) (*deploy.Rendering, error) {
 	t.Helper()
 	_, rest, _ := strings.Cut(handbook.Read(t, filepath.Join(root, "docs", "install.md")), "```yaml\n")
 	block, _, ok := strings.Cut(rest, "```")
@@ -55,11 +61,14 @@ func asInstalled(t *testing.T, components []string, changes ...string) (*deploy.
 		t.Fatal("the document has no kustomization")
 	}
 	text := strings.TrimPrefix(strings.ReplaceAll(block, "\n   ", "\n"), "   ")
-	const first, last = "  - ../portcullis/deploy/kustomize/components/", "gateway-sidecar/supervisors\n"
+	const first, last = "  - ../portcullis/deploy/kustomize/components/", "gateway-sidecar/source\n"
 	for _, component := range components {
 		changes = append(changes, first+last, first+last+first+component+"\n")
 	}
-	settings := ownSettings(t)
+	if overlay != documented {
+		changes = append(changes, "overlays/"+documented+"\n", "overlays/"+overlay+"\n")
+	}
+	settings := ownSettings(t, overlay)
 	for i := 0; i < len(changes); i += 2 {
 		if strings.Count(text, changes[i])+strings.Count(settings, changes[i]) != 1 {
 			t.Fatalf("neither the document nor the settings have %q once", changes[i])
@@ -95,7 +104,7 @@ func TestInstall(t *testing.T) {
 	for name, more := range map[string][]string{"as it is": nil, "with alerts": {"prometheus"}, "for OpenShift": {"openshift"}, "for few": {"allow-label-guard", "rights-per-workspace"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			rendering, err := asInstalled(t, more)
+			rendering, err := asInstalled(t, documented, more)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,11 +139,34 @@ func TestInstall(t *testing.T) {
 	}
 }
 
+// TestInstallInAnotherMode: with the overlay of another mode, and without what docs/install.md has such a reader leave out, the same kustomization
+// keeps all rules; with it kustomize refuses, which is why the document says so.
+func TestInstallInAnotherMode(t *testing.T) {
+	t.Parallel()
+	for _, overlay := range []string{"managed", "shared"} {
+		t.Run(overlay, func(t *testing.T) {
+			t.Parallel()
+			if _, err := asInstalled(t, overlay, nil); err == nil || !strings.Contains(err.Error(), "already registered id") {
+				t.Errorf("with the component source kustomize says %v", err)
+			}
+			rendering, err := asInstalled(t, overlay, nil, sourceLine, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := survey(t, rendering.Objects)
+			for title, rule := range rules {
+				for _, breach := range rule(w) {
+					t.Errorf("%s: %s", title, breach)
+				}
+			}
+		})
+	}
+}
+
 // TestInstallOfOwnNames: the gateway may be called otherwise. The mesh's namespace may not, nor what is in it, since texts name them: whoever
 // does it would have daemons that no policy bounds. The rules notice that, or kustomize does, as it would make one of the two namespaces.
 func TestInstallOfOwnNames(t *testing.T) {
 	t.Parallel()
-	const supervisors = "  - ../portcullis/deploy/kustomize/components/gateway-sidecar/supervisors\n"
 	tests := map[string]struct {
 		changes    []string
 		rule, want string
@@ -142,8 +174,8 @@ func TestInstallOfOwnNames(t *testing.T) {
 	}{
 		"gateway":   {changes: []string{`gateway_id = "openshell"`, `gateway_id = "acme"`}},
 		"namespace": {changes: []string{"kind: Kustomization\n", "kind: Kustomization\nnamespace: mesh\n"}, fails: "ID conflict"},
-		"namespace, without its part for supervisors": {
-			changes: []string{"kind: Kustomization\n", "kind: Kustomization\nnamespace: mesh\n", supervisors, ""},
+		"namespace, without the source of supervisors": {
+			changes: []string{"kind: Kustomization\n", "kind: Kustomization\nnamespace: mesh\n", sourceLine, ""},
 			rule:    "writes are guarded", want: "does not mean ServiceAccount supervisorctl of namespace mesh",
 		},
 		"prefix": {
@@ -154,7 +186,7 @@ func TestInstallOfOwnNames(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			rendering, err := asInstalled(t, nil, test.changes...)
+			rendering, err := asInstalled(t, documented, nil, test.changes...)
 			if test.fails != "" || err != nil {
 				if err == nil || test.fails == "" || !strings.Contains(err.Error(), test.fails) {
 					t.Errorf("kustomize says %v", err)

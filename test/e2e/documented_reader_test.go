@@ -20,8 +20,8 @@ import (
 	"github.com/portcullis-mesh/portcullis/test/manual/commands"
 )
 
-// newReader is a reader with what README.md demands: the Agent Sandbox controller, volumes, the images, kubectl, a gateway and the authority of
-// its certificate.
+// newReader is a reader with what README.md demands: the Agent Sandbox controller, volumes, the images, kubectl, a gateway with a policy for who
+// may ask it, and the authority of its certificate.
 func newReader(t *testing.T) *reader {
 	t.Helper()
 	c := cluster.Start(t, cluster.Node)
@@ -47,7 +47,7 @@ func newReader(t *testing.T) *reader {
 	}
 	r.shell.Here = strings.NewReplacer(r.here...)
 	certificate, secret := gatewayCertificate(t, gatewaySecret)
-	r.write(t, "gateway.yaml", gatewayWorkload+"---"+secret)
+	r.write(t, "gateway.yaml", gatewayWorkload+"---"+doorPolicy+"---"+secret)
 	r.write(t, "ca.crt", pemOf(certificate))
 	t.Cleanup(func() { r.leave(detached{t}) })
 	return r
@@ -86,7 +86,6 @@ const boxName = "box"
 // ask asks the reader's gateway for a sandbox, as README.md has it.
 func (r *reader) ask(t *testing.T) {
 	t.Helper()
-	r.c.Apply(t, installed, []byte(doorPolicy))
 	r.gateway = newAfar(t, r.c)
 	r.awaitAllowed(t, "team-a")
 	var err error

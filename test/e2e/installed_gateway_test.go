@@ -105,7 +105,7 @@ spec:
       ports: [{port: grpc}]
 `
 
-// doorPolicy lets the test in.
+// doorPolicy lets the test in, as an operator lets his users.
 const doorPolicy = `
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy

@@ -42,7 +42,7 @@ func TestOperatorLabelOverlay(t *testing.T) {
 // platform team has let them.
 func TestOperatorLabelOverlayWithoutRelay(t *testing.T) {
 	t.Parallel()
-	i := install(t, lifecycleBeside, supervisorsPart, rightsPerWorkspace)
+	i := install(t, lifecycleBeside, supervisorsPart, sourcePart, rightsPerWorkspace)
 	unprepared(t, i)
 	i.demandSSH(t)
 	liveUpdate(t, i.house)

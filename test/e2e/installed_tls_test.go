@@ -27,6 +27,9 @@ metadata: {name: openshell-client-tls, namespace: openshell}
 data: {ca.crt: %[1]s, tls.crt: %[1]s, tls.key: %[2]s}
 `
 
+// sourcePart is the component with which supervisorctl may get it; without it an operator makes sourceRights by himself.
+const sourcePart = "gateway-sidecar/source"
+
 // sourceRights let supervisorctl get it, in the namespace of the stock settings, by its name (docs/supervisorctl.md).
 const sourceRights = `
 apiVersion: v1
