@@ -50,6 +50,7 @@ func TestSigningKeyIsRotated(t *testing.T) {
 	bootstrap(t, 1, b.url())
 	i := installation.New(t, cluster.Start(t, cluster.ControlPlane))
 	i.GatewayID, i.File = gatewayID, filepath.Join(t.TempDir(), "namespaces.json")
+	i.Lend("portcullis-nswatch-" + gatewayID)
 	if err := os.WriteFile(i.File, []byte(`["team-a"]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
