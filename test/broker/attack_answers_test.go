@@ -9,12 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
-
 	"github.com/portcullis-mesh/portcullis/shared/allowkv"
 	"github.com/portcullis-mesh/portcullis/shared/audit"
-	"github.com/portcullis-mesh/portcullis/shared/natsconn/natstest"
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 )
 
@@ -162,20 +158,7 @@ func TestAnswersToChangesGoNowhereElse(t *testing.T) {
 // whoever is in the account of the bucket. So that test can fail.
 func TestTheTrickWorksWithChanges(t *testing.T) {
 	t.Parallel()
-	public, unknown := natstest.NKey(t)
-	b, err := stocked(t, single(t).with(t, "accounts.conf", "  ALLOWLIST {", "  ALLOWLIST {\n    users: [ { nkey: "+public+" } ]"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair, err := nkeys.FromSeed(unknown)
-	if err != nil {
-		t.Fatal(err)
-	}
-	nc, err := nats.Connect(b.url(), nats.Nkey(public, pair.Sign), nats.RootCAs(authority(t)), nats.NoReconnect())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+	b, nc := insider(t)
 	requests := []string{subjectOf("other.heartbeat"), "$JS.API.CONSUMER.CREATE." + allowkv.Stream + ".*." + subjectOf(gatewayID+".*"), "$JS.API.STREAM.UPDATE." + audit.Stream}
 	for _, subject := range requests {
 		before := b.newest()

@@ -91,10 +91,9 @@ func TestAnswersGoNowhereElse(t *testing.T) {
 	}
 }
 
-// TestTheTrickWorks: what TestAnswersGoNowhereElse tries does store something, for whoever is in the account of the bucket. So that
-// test can fail.
-func TestTheTrickWorks(t *testing.T) {
-	t.Parallel()
+// insider is somebody in the account of the bucket, which nobody is as it is shipped, at a stocked server.
+func insider(t *testing.T) (*broker, *nats.Conn) {
+	t.Helper()
 	public, unknown := natstest.NKey(t)
 	b, err := stocked(t, single(t).with(t, "accounts.conf", "  ALLOWLIST {", "  ALLOWLIST {\n    users: [ { nkey: "+public+" } ]"))
 	if err != nil {
@@ -108,7 +107,15 @@ func TestTheTrickWorks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
+	t.Cleanup(nc.Close)
+	return b, nc
+}
+
+// TestTheTrickWorks: what TestAnswersGoNowhereElse tries does store something, for whoever is in the account of the bucket. So that
+// test can fail.
+func TestTheTrickWorks(t *testing.T) {
+	t.Parallel()
+	b, nc := insider(t)
 	before := b.state()
 	if err := nc.PublishRequest("$JS.API.DIRECT.GET."+allowkv.Stream, snapshot, []byte(`{"seq":2}`)); err != nil {
 		t.Fatal(err)
