@@ -1,7 +1,7 @@
 // Package rights proves what the shipped overlays let each daemon do, on the API server that authorises by RBAC.
 //
 // testdata/<overlay>.txt is the list, for people to read: every verb on every resource, for each daemon, in each kind of place; and
-// <overlay>-driver-config.txt what that component adds. The tests install nothing of an overlay but its rights and demand
+// <overlay>-<component>.txt what that component adds. The tests install nothing of an overlay but its rights and demand
 //
 //   - that the API server knows of exactly the rules of the list, for each ServiceAccount in each place, those about paths that are no
 //     resources included: a right more or a right less fails the test, and -update writes the list anew;

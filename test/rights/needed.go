@@ -61,13 +61,18 @@ func (l *Ledger) enter(use apiproxy.Use, status int) {
 // Needed demands that what a daemon has used is what its roles grant, right by right: none is left over, nothing was denied, and nothing
 // was done by a right that is not theirs. The roles are among the objects, as Shipped has them, renamed.
 func (l *Ledger) Needed(objects []*unstructured.Unstructured) error {
-	granted, err := grants(objects)
-	if err != nil {
-		return err
-	}
 	l.mu.Lock()
 	used, denied := maps.Clone(l.used), maps.Clone(l.denied)
 	l.mu.Unlock()
+	return Needed(objects, used, denied, func(Right, string) bool { return false })
+}
+
+// Needed is Ledger.Needed for what somebody else has noted. A right that is rare in a namespace, where that is not everywhere, may be left over.
+func Needed(objects []*unstructured.Unstructured, used, denied map[apiproxy.Use]bool, rare func(r Right, namespace string) bool) error {
+	granted, err := Granted(objects)
+	if err != nil {
+		return err
+	}
 	var wrong []string
 	for use := range denied {
 		wrong = append(wrong, fmt.Sprintf("denied: %+v", use))
@@ -77,19 +82,15 @@ func (l *Ledger) Needed(objects []*unstructured.Unstructured) error {
 		if strings.HasPrefix(use.Resource, "/") { // what is about no resource needs no right that could be given
 			continue
 		}
-		covered := false
-		for g := range granted {
-			if g.covers(use) {
-				covered = true
-				delete(idle, g)
-			}
-		}
-		if !covered {
+		if !granted.Covers(use) {
 			wrong = append(wrong, fmt.Sprintf("done by a right that these roles do not have: %+v", use))
 		}
+		maps.DeleteFunc(idle, func(g grant, _ bool) bool { return g.covers(use) })
 	}
 	for g := range idle {
-		wrong = append(wrong, "granted and never used: "+g.String())
+		if !rare(g.Right, g.namespace) {
+			wrong = append(wrong, "granted and never used: "+g.String())
+		}
 	}
 	if len(wrong) > 0 {
 		slices.Sort(wrong)
@@ -113,12 +114,39 @@ func (g grant) String() string {
 }
 
 func (g grant) covers(use apiproxy.Use) bool {
+	if use.Group == "" && use.Resource == "namespaces" && use.Namespace == "" { // the API server takes a namespace to be in itself
+		use.Namespace = use.Name
+	}
 	return g.Verb == use.Verb && g.Group == use.Group && g.Resource == use.Resource && (g.Name == "" || g.Name == use.Name) &&
 		(g.namespace == "" || g.namespace == use.Namespace)
 }
 
-// grants are those of roles, where their bindings make them hold.
-func grants(objects []*unstructured.Unstructured) (map[grant]bool, error) {
+// Grants are the rights that roles give, each where it holds. The zero Grants are none.
+type Grants map[grant]bool
+
+// Covers reports whether one of them lets somebody do this.
+func (g Grants) Covers(use apiproxy.Use) bool {
+	for one := range g {
+		if one.covers(use) {
+			return true
+		}
+	}
+	return false
+}
+
+// In are those that hold in a namespace.
+func (g Grants) In(namespace string) map[Right]bool {
+	all := map[Right]bool{}
+	for one := range g {
+		if one.namespace == "" || one.namespace == namespace {
+			all[one.Right] = true
+		}
+	}
+	return all
+}
+
+// Granted are those of the roles among the objects, where their bindings make them hold. None at all is an error.
+func Granted(objects []*unstructured.Unstructured) (Grants, error) {
 	type role struct{ kind, namespace, name string }
 	rules := map[role][]rbacv1.PolicyRule{}
 	for _, object := range objects {
@@ -130,7 +158,7 @@ func grants(objects []*unstructured.Unstructured) (map[grant]bool, error) {
 			rules[role{kind, object.GetNamespace(), object.GetName()}] = has.Rules
 		}
 	}
-	all := map[grant]bool{}
+	all := Grants{}
 	for _, object := range objects {
 		if kind := object.GetKind(); kind != "RoleBinding" && kind != "ClusterRoleBinding" {
 			continue

@@ -81,3 +81,90 @@ func TestNeeded(t *testing.T) {
 		}
 	}
 }
+
+// TestGrants: a right holds where it is given; of a namespace itself that is in it, as the API server takes it.
+func TestGrants(t *testing.T) {
+	granted := Grants{
+		{Right{"get", "", "namespaces", ""}, "team"}:             true,
+		{Right{"get", "", "secrets", "source"}, "home"}:          true,
+		{Right{"list", "", "nodes", ""}, ""}:                     true,
+		{Right{"patch", "agents.x-k8s.io", "sandboxes", ""}, ""}: true,
+	}
+	for name, c := range map[string]struct {
+		use  apiproxy.Use
+		want bool
+	}{
+		"its namespace":       {apiproxy.Use{Verb: "get", Resource: "namespaces", Name: "team"}, true},
+		"another namespace":   {apiproxy.Use{Verb: "get", Resource: "namespaces", Name: "other"}, false},
+		"the named one":       {apiproxy.Use{Verb: "get", Resource: "secrets", Namespace: "home", Name: "source"}, true},
+		"another name":        {apiproxy.Use{Verb: "get", Resource: "secrets", Namespace: "home", Name: "other"}, false},
+		"that name, not here": {apiproxy.Use{Verb: "get", Resource: "secrets", Namespace: "team", Name: "source"}, false},
+		"everywhere":          {apiproxy.Use{Verb: "list", Resource: "nodes"}, true},
+		"another verb":        {apiproxy.Use{Verb: "watch", Resource: "nodes"}, false},
+		"another group":       {apiproxy.Use{Verb: "patch", Resource: "sandboxes", Namespace: "team", Name: "box"}, false},
+		"in any namespace":    {apiproxy.Use{Verb: "patch", Group: "agents.x-k8s.io", Resource: "sandboxes", Namespace: "team", Name: "box"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if have := granted.Covers(c.use); have != c.want {
+				t.Errorf("covered is %t, want %t", have, c.want)
+			}
+		})
+	}
+	for namespace, want := range map[string]int{"team": 3, "home": 3, "other": 2} {
+		if have := granted.In(namespace); len(have) != want {
+			t.Errorf("in %s there are %v", namespace, have)
+		}
+	}
+}
+
+// TestNeededButRarely: a right of which that is said may be left over, and may be used.
+func TestNeededButRarely(t *testing.T) {
+	objects, err := Shipped(filepath.Join("..", "..", "deploy", "kustomize", "base"), "operator", "nswatch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[apiproxy.Use]bool{}
+	for use := range asked() {
+		if use.Resource != "events" {
+			used[use] = true
+		}
+	}
+	events := func(r Right, namespace string) bool { return r.Resource == "events" && namespace == "portcullis" }
+	if err := Needed(objects, used, nil, events); err != nil {
+		t.Error(err)
+	}
+	if err := Needed(objects, used, nil, func(Right, string) bool { return false }); err == nil || strings.Count(err.Error(), "never used") != 2 {
+		t.Errorf("says %v", err)
+	}
+}
+
+// TestSources: the rights to read Secrets are those that are shipped, to the Secrets that are named and where they are.
+func TestSources(t *testing.T) {
+	manifests := filepath.Join("..", "..", "deploy", "kustomize", "base")
+	as := Names{Namespace: "mesh", Sandboxes: "boxes", GatewayID: "gw"}
+	for _, mode := range []string{"managed", "operator"} {
+		objects, err := Sources(manifests, mode, "theirs", []string{"a", "b"}, as)
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted, err := Granted(objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Grants{{Right{"get", "", "secrets", "a"}, "theirs"}: true, {Right{"get", "", "secrets", "b"}, "theirs"}: true}
+		if !maps.Equal(want, granted) {
+			t.Errorf("%s mode grants %v", mode, granted)
+		}
+		for _, object := range objects {
+			subjects, _, _ := unstructured.NestedSlice(object.Object, "subjects")
+			for _, subject := range subjects {
+				if s := subject.(map[string]any); s["namespace"] != "mesh" || s["name"] != "supervisorctl" {
+					t.Errorf("%s mode grants it to %v", mode, s)
+				}
+			}
+		}
+	}
+	if _, err := Sources(manifests, "shared", "theirs", []string{"a"}, as); err == nil {
+		t.Error("in shared mode nothing is shipped, and nothing is said")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ type overlay struct {
 	directory string
 	// workspace is what a platform team installs in a namespace of its own; empty for nothing.
 	workspace string
-	// with is a component beside it; empty for none. The list is of what that adds.
+	// with is a component beside it, from deploy/kustomize/components; empty for none. The list is of what that adds.
 	with string
 }
 
@@ -53,6 +54,8 @@ var overlays = []overlay{
 	{"managed", "overlays/managed", "", "driver-config"},
 	{"operator-label", "overlays/operator-label", "workspace", "driver-config"},
 	{"operator-file", "overlays/operator-file", "workspace", "driver-config"},
+	// What README.md installs: the one Secret that is read in operator mode.
+	{"operator-label", "overlays/operator-label", "workspace", "gateway-sidecar/source"},
 }
 
 // meshNamespace is the one of the overlays, sandboxNamespace that of shared mode.
@@ -82,7 +85,7 @@ func (o overlay) title() string {
 	if o.with == "" {
 		return o.name
 	}
-	return o.name + "-" + o.with
+	return o.name + "-" + path.Base(o.with)
 }
 
 func (o overlay) test(t *testing.T, c *cluster.Cluster) {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,8 +45,8 @@ func ResourceOf(object *unstructured.Unstructured) (schema.GroupVersionResource,
 }
 
 // Shipped are the objects that make up the rights of a daemon in a mode, its ServiceAccount included, as deploy/kustomize has them. The
-// directory manifests is deploy/kustomize/base. The one right of managed mode that is about a namespace of the operator's, to read Secrets
-// there, is not among them.
+// directory manifests is deploy/kustomize/base. The one right that is about a namespace of the operator's, to read Secrets there, is not among
+// them: Sources has it.
 func Shipped(manifests, mode, daemon string) ([]*unstructured.Unstructured, error) {
 	if mode == "shared" {
 		return ofOverlay(filepath.Join(manifests, "..", "overlays", mode), daemon)
@@ -106,9 +108,63 @@ func Workspace(manifests, namespace string, as Names) ([]*unstructured.Unstructu
 	return all, nil
 }
 
+// Sources are the rights of supervisorctl to read the Secrets that settings name, in the namespace where they are: what is shipped for a mode,
+// with the names that an operator writes there instead. There are none in shared mode.
+func Sources(manifests, mode, namespace string, secrets []string, as Names) ([]*unstructured.Unstructured, error) {
+	path, known := map[string]string{
+		"managed": filepath.Join("overlays", "managed", "source.yaml"), "operator": filepath.Join("components", "gateway-sidecar", "source", "source.yaml"),
+	}[mode]
+	if !known {
+		return nil, fmt.Errorf("read the rights to source Secrets: none are shipped for mode %q", mode)
+	}
+	objects, err := readManifests(filepath.Join(manifests, "..", path))
+	if err != nil {
+		return nil, err
+	}
+	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Namespace" })
+	for _, object := range objects {
+		object.SetNamespace(namespace)
+		as.own(object)
+		rules, _, _ := unstructured.NestedSlice(object.Object, "rules")
+		for _, rule := range rules {
+			if err := unstructured.SetNestedStringSlice(rule.(map[string]any), secrets, "resourceNames"); err != nil {
+				return nil, fmt.Errorf("name the source Secrets in %s of %s: %w", object.GetName(), path, err)
+			}
+		}
+		if len(rules) > 0 {
+			object.Object["rules"] = rules
+		}
+	}
+	return objects, nil
+}
+
+// overlays are the renderings of overlays by their directories, each made once.
+var overlays struct {
+	sync.Mutex
+	rendered map[string]*deploy.Rendering
+}
+
+// rendered is a rendering that is not to be changed.
+func rendered(directory string) (*deploy.Rendering, error) {
+	overlays.Lock()
+	defer overlays.Unlock()
+	if rendering := overlays.rendered[directory]; rendering != nil {
+		return rendering, nil
+	}
+	rendering, err := deploy.Render(directory)
+	if err != nil {
+		return nil, err
+	}
+	if overlays.rendered == nil {
+		overlays.rendered = map[string]*deploy.Rendering{}
+	}
+	overlays.rendered[directory] = rendering
+	return rendering, nil
+}
+
 // ofOverlay are the rights of a daemon that an overlay renders: what is called after it.
 func ofOverlay(directory, daemon string) ([]*unstructured.Unstructured, error) {
-	rendering, err := deploy.Render(directory)
+	rendering, err := rendered(directory)
 	if err != nil {
 		return nil, fmt.Errorf("read the rights of %s: %w", daemon, err)
 	}
@@ -117,7 +173,7 @@ func ofOverlay(directory, daemon string) ([]*unstructured.Unstructured, error) {
 		name := strings.TrimPrefix(object.GetName(), shippedNamespace+"-")
 		group := object.GroupVersionKind().Group
 		if (group == "rbac.authorization.k8s.io" || object.GetKind() == "ServiceAccount") && (name == daemon || strings.HasPrefix(name, daemon+"-")) {
-			all = append(all, object)
+			all = append(all, object.DeepCopy())
 		}
 	}
 	if len(all) == 0 {

@@ -1,10 +1,9 @@
 // Package supervisor sets up the daemon supervisorctl inside a test: a gateway in operator mode with its namespaces, the stand-in Agent
-// Sandbox controller and kubelet, a ServiceAccount with the rights that the daemon uses, the daemon as a process behind a proxy, and
+// Sandbox controller and kubelet, a ServiceAccount with the shipped rights, the daemon as a process behind a proxy, and
 // lifecycle's side of the mesh.
 //
-// The rights are those of one ClusterRole: pods (get, list, watch, create, delete, patch), services (get, list, watch, create, delete),
-// networkpolicies (get, list, watch, create), secrets (create, delete), sandboxes (get, list, watch, patch), namespaces (get); and in the
-// daemon's own namespace leases. There is none to read a Secret, none to change or delete a policy, and none to make a Sandbox.
+// The rights are those of the shipped manifests in the mode of the Site, under its names: supervisorctl may here what it may in a cluster, and
+// nothing else. There is none to read a Secret but the named sources, none to change or delete a policy, and none to make a Sandbox.
 //
 // A [Box] is what lifecycle leaves in the cluster before it asks for a set: the suspended Sandbox with its template (contract 7.2 step
 // 11, 7.5). It is written down here from the contract, with the contract's own words for keys, and shares nothing with the daemon.

@@ -217,7 +217,7 @@ func TestModes(t *testing.T) {
 					t.Errorf("%s was somebody else's, and is not what it was", key)
 				}
 			}
-			demandRightsUsed(t, x.Site)
+			cluster.Eventually(t, "every right is used", func(context.Context) error { return x.RightsUsed() })
 		})
 	}
 }

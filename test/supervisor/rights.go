@@ -2,97 +2,74 @@ package supervisor
 
 import (
 	"context"
-	"slices"
+	"path/filepath"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/portcullis-mesh/portcullis/test/apiproxy"
+	"github.com/portcullis-mesh/portcullis/test/rights"
 )
 
-// Right is what the daemon may do to one resource.
-type Right struct {
-	Group, Resource string
-	Verbs           []string
-	// Namespace is where; empty for everywhere.
-	Namespace string
-	// Names are the objects that the right is limited to; none for all.
-	Names []string
-	// Rare says that not every life of a sandbox needs it.
-	Rare bool
+// Rights are what the shipped manifests grant the daemon in the Site's mode, under the names of this Site, and to read the Secrets that its Setup
+// names, as an operator who follows the manifests grants it.
+func (s *Site) Rights() []*unstructured.Unstructured {
+	s.t.Helper()
+	manifests := filepath.Join("..", "..", "deploy", "kustomize", "base")
+	names := rights.Names{Namespace: s.home, Sandboxes: s.shared, GatewayID: s.GatewayID}
+	objects, err := rights.Shipped(manifests, string(s.Mode), daemon)
+	s.must("read the rights of supervisorctl", err)
+	for _, object := range objects {
+		names.Rename(object)
+	}
+	if secrets := s.sourced(); len(secrets) > 0 {
+		sources, err := rights.Sources(manifests, string(s.Mode), s.home, secrets, names)
+		s.must("read the rights of supervisorctl", err)
+		objects = append(objects, sources...)
+	}
+	return objects
 }
 
-// Rights are all that the daemon needs in the Site's mode.
-func (s *Site) Rights() []Right {
-	where := s.shared // empty, and so everywhere, in the other modes
-	rights := []Right{
-		{"", "pods", []string{"get", "list", "watch", "create", "delete", "patch"}, where, nil, false},
-		{"", "services", []string{"get", "list", "watch", "create", "delete"}, where, nil, false},
-		{"", "secrets", []string{"create", "delete"}, where, nil, false},
-		{"networking.k8s.io", "networkpolicies", []string{"get", "list", "watch", "create"}, where, nil, false},
-		{"agents.x-k8s.io", "sandboxes", []string{"get", "list", "watch", "patch"}, where, nil, false},
-		{"", "events", []string{"create"}, where, nil, false},
-		{"", "events", []string{"patch"}, where, nil, true}, // to count those that are like one before
-		{"coordination.k8s.io", "leases", []string{"create"}, s.home, nil, false},
-		{"coordination.k8s.io", "leases", []string{"get", "update"}, s.home, []string{s.lease()}, false},
-	}
-	if s.Mode == Shared {
-		rights = append(rights, Right{"", "namespaces", []string{"get"}, "", []string{s.shared}, false})
-	} else {
-		rights = append(rights, Right{"", "namespaces", []string{"get"}, "", nil, false})
-	}
-	if names := s.sourced(); len(names) > 0 {
-		rights = append(rights, Right{"", "secrets", []string{"get"}, s.home, names, false})
-	}
-	return rights
+// Rare reports whether not every life of a sandbox uses a right that the daemon has: to count an Event that is like one before, and to write
+// what is wrong with its own Pod, which it has none of here.
+func (s *Site) Rare(r rights.Right, namespace string) bool {
+	return r.Group == "" && r.Resource == "events" && (r.Verb == "patch" || namespace == s.home)
 }
 
-// lease is the name of the daemon's Lease.
-func (s *Site) lease() string { return "portcullis-" + daemon + "-" + s.GatewayID }
+// RightsUsed is an error until the daemon has used its Rights, the Rare ones aside, and when it has asked for more.
+func (s *Site) RightsUsed() error {
+	s.t.Helper()
+	used, denied := map[apiproxy.Use]bool{}, map[apiproxy.Use]bool{}
+	for use := range s.Gate.Uses() {
+		if use.Denied {
+			denied[use.Use] = true
+		} else {
+			used[use.Use] = true
+		}
+	}
+	return rights.Needed(s.Rights(), used, denied, s.Rare)
+}
 
-// grant gives the daemon its Rights and no more: a Role in each namespace that they name, and a ClusterRole for the rest.
+// grant gives the daemon its Rights and no more.
 func (s *Site) grant() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
 	defer cancel()
-	client := s.Cluster.Client()
-	_, err := client.CoreV1().ServiceAccounts(s.home).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: daemon}}, metav1.CreateOptions{})
-	s.must("make the daemon's ServiceAccount", err)
-	rules := map[string][]rbacv1.PolicyRule{}
-	for _, r := range s.Rights() {
-		rules[r.Namespace] = append(rules[r.Namespace], rbacv1.PolicyRule{
-			APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: slices.Clone(r.Verbs), ResourceNames: slices.Clone(r.Names),
-		})
-	}
-	for namespace, rules := range rules {
-		if namespace == "" {
-			s.grantEverywhere(ctx, rules)
-			continue
+	for _, object := range s.Rights() {
+		resource, err := rights.ResourceOf(object)
+		s.must("grant the rights of supervisorctl", err)
+		client := s.Cluster.Dynamic().Resource(resource)
+		_, err = client.Namespace(object.GetNamespace()).Create(ctx, object, metav1.CreateOptions{})
+		s.must("grant the rights of supervisorctl", err)
+		if object.GetNamespace() == "" { // the others go with their namespaces
+			s.t.Cleanup(func() {
+				s.forget(func(ctx context.Context, name string, options metav1.DeleteOptions) error {
+					return client.Delete(ctx, name, options)
+				}, object.GetName())
+			})
 		}
-		_, err := client.RbacV1().Roles(namespace).Create(ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: daemon}, Rules: rules}, metav1.CreateOptions{})
-		s.must("grant the rights of supervisorctl in "+namespace, err)
-		_, err = client.RbacV1().RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: daemon}, Subjects: s.subjects(), RoleRef: rbacv1.RoleRef{Kind: "Role", Name: daemon},
-		}, metav1.CreateOptions{})
-		s.must("grant the rights of supervisorctl in "+namespace, err)
 	}
-}
-
-func (s *Site) grantEverywhere(ctx context.Context, rules []rbacv1.PolicyRule) {
-	s.t.Helper()
-	client, name := s.Cluster.Client().RbacV1(), daemon+"-"+s.home
-	_, err := client.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
-	s.must("grant the rights of supervisorctl", err)
-	s.t.Cleanup(func() { s.forget(client.ClusterRoles().Delete, name) })
-	_, err = client.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: s.subjects(), RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: name},
-	}, metav1.CreateOptions{})
-	s.must("grant the rights of supervisorctl", err)
-	s.t.Cleanup(func() { s.forget(client.ClusterRoleBindings().Delete, name) })
-}
-
-func (s *Site) subjects() []rbacv1.Subject {
-	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: daemon, Namespace: s.home}}
 }
 
 // forget deletes a cluster-wide object.

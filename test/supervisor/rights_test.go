@@ -1,9 +1,6 @@
 package supervisor_test
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,54 +14,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/portcullis-mesh/portcullis/test/cluster"
+	"github.com/portcullis-mesh/portcullis/test/apiproxy"
+	"github.com/portcullis-mesh/portcullis/test/rights"
 	"github.com/portcullis-mesh/portcullis/test/supervisor"
 )
-
-// granted are the rights of a Site, one for each verb, as texts, each with whether a life may do without it.
-func granted(s *supervisor.Site) map[string]bool {
-	set := map[string]bool{}
-	for _, r := range s.Rights() {
-		for _, verb := range r.Verbs {
-			set[text(verb, r.Group, r.Resource)] = r.Rare
-		}
-	}
-	return set
-}
-
-func text(verb, group, resource string) string {
-	if group != "" {
-		resource += "." + group
-	}
-	return verb + " " + resource
-}
-
-// demandRightsUsed demands that a life has used every right, and that nothing was denied.
-func demandRightsUsed(t *testing.T, s *supervisor.Site) {
-	t.Helper()
-	cluster.Eventually(t, "every right is used", func(context.Context) error {
-		var want []string
-		used := map[string]bool{}
-		for use := range s.Gate.Uses() {
-			if use.Denied {
-				return fmt.Errorf("a request is denied: %+v", use)
-			}
-			if !strings.HasPrefix(use.Resource, "/") { // what is about no resource needs no right that could be given
-				used[text(use.Verb, use.Group, use.Resource)] = true
-			}
-		}
-		for right, rare := range granted(s) {
-			if !rare || used[right] {
-				want = append(want, right)
-			}
-		}
-		slices.Sort(want)
-		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(used))); diff != "" {
-			return errors.New("rights (-granted +used):\n" + diff)
-		}
-		return nil
-	})
-}
 
 // verbs are those of objects.
 var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"}
@@ -97,14 +50,6 @@ var denials = []struct{ group, resource string }{
 	{"*", "*"},
 }
 
-// allows reports whether a right covers a question.
-func allows(rights []supervisor.Right, q *authorizationv1.ResourceAttributes) bool {
-	return slices.ContainsFunc(rights, func(r supervisor.Right) bool {
-		return r.Group == q.Group && r.Resource == q.Resource && q.Subresource == "" && slices.Contains(r.Verbs, q.Verb) &&
-			(r.Namespace == "" || r.Namespace == q.Namespace) && (len(r.Names) == 0 || slices.Contains(r.Names, q.Name))
-	})
-}
-
 // The API server grants the daemon exactly its Rights: each verb of each, and no other verb on them or on what would make it powerful,
 // where its sandboxes are, at home, elsewhere and of the whole cluster, whichever object is named.
 func TestRights(t *testing.T) {
@@ -118,34 +63,31 @@ func TestRights(t *testing.T) {
 			cfg.QPS = -1
 			client, err := kubernetes.NewForConfig(cfg)
 			must(t, err)
+			granted, err := rights.Granted(s.Rights())
+			must(t, err)
 			ns := namespace(t, s)
 			nobody := c.ServiceAccountClient(t, s.Home(), "default")
 			for _, place := range []string{ns, s.Home(), "kube-system"} {
-				demandRules(t, client, nobody, s.Rights(), place)
+				demandRules(t, client, nobody, granted.In(place), place)
 			}
-			demandAnswers(t, client, s.Rights(), ns, s.Home())
+			demandAnswers(t, client, granted, ns, s.Home())
 			demandDenied(t, s, client, ns)
 		})
 	}
 }
 
-// demandRules demands that RBAC knows of no rule for the daemon in a namespace but those of its Rights, and those of every ServiceAccount.
-func demandRules(t *testing.T, client, nobody kubernetes.Interface, rights []supervisor.Right, ns string) {
+// demandRules demands that RBAC knows of no rule for the daemon in a namespace but those that are granted, and those of every ServiceAccount.
+func demandRules(t *testing.T, client, nobody kubernetes.Interface, granted map[rights.Right]bool, ns string) {
 	t.Helper()
 	want := rules(t, nobody, ns)
-	for _, r := range rights {
-		if r.Namespace == "" || r.Namespace == ns {
-			want = append(want, rule(r.Verbs, r.Group, r.Resource, r.Names))
-		}
-	}
-	slices.Sort(want)
+	maps.Copy(want, granted)
 	if diff := cmp.Diff(want, rules(t, client, ns)); diff != "" {
 		t.Errorf("rules in namespace %s (-want +got):\n%s", ns, diff)
 	}
 }
 
-// rules are what RBAC knows of, one for each resource.
-func rules(t *testing.T, client kubernetes.Interface, ns string) []string {
+// rules are what RBAC knows of.
+func rules(t *testing.T, client kubernetes.Interface, ns string) map[rights.Right]bool {
 	t.Helper()
 	review, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
 		&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: ns}}, metav1.CreateOptions{})
@@ -154,43 +96,34 @@ func rules(t *testing.T, client kubernetes.Interface, ns string) []string {
 	if why := review.Status.EvaluationError; why != "" && !strings.Contains(why, "node authorizer") {
 		t.Fatalf("the rules are not known: %s", why)
 	}
-	var all []string
-	for _, r := range review.Status.ResourceRules {
-		for _, group := range r.APIGroups {
-			for _, resource := range r.Resources {
-				all = append(all, rule(r.Verbs, group, resource, r.ResourceNames))
-			}
-		}
-	}
-	slices.Sort(all)
-	return all
-}
-
-func rule(verbs []string, group, resource string, names []string) string {
-	return fmt.Sprintf("%s %q", text(strings.Join(verbs, ","), group, resource), names)
+	return rights.Of(review.Status.ResourceRules)
 }
 
 // demandAnswers asks for every verb on every resource of denials.
-func demandAnswers(t *testing.T, client kubernetes.Interface, rights []supervisor.Right, ns, home string) {
+func demandAnswers(t *testing.T, client kubernetes.Interface, granted rights.Grants, ns, home string) {
 	t.Helper()
 	yes := 0
 	for _, of := range denials {
 		resource, sub, _ := strings.Cut(of.resource, "/")
 		places, names := []string{ns}, map[string]bool{"": true}
-		for _, r := range rights {
-			if r.Resource == of.resource {
-				places = []string{ns, home, "kube-system", ""}
-				for _, name := range r.Names {
-					names["some"], names[name] = true, true
+		for _, place := range []string{ns, home} {
+			for r := range granted.In(place) {
+				if r.Resource == of.resource {
+					places = []string{ns, home, "kube-system", ""}
+					names[r.Name] = true
 				}
 			}
+		}
+		if len(names) > 1 { // a right that is limited to some is none to others
+			names["some"] = true
 		}
 		for _, q := range questions(places, slices.Sorted(maps.Keys(names))) {
 			q.Group, q.Resource, q.Subresource = of.group, resource, sub
 			answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(),
 				&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &q}}, metav1.CreateOptions{})
 			must(t, err)
-			if want := allows(rights, &q); answer.Status.Allowed != want {
+			want := granted.Covers(apiproxy.Use{Verb: q.Verb, Group: of.group, Resource: of.resource, Namespace: q.Namespace, Name: q.Name})
+			if answer.Status.Allowed != want {
 				t.Errorf("allowed is %t, want %t: %+v (%s)", answer.Status.Allowed, want, q, answer.Status.Reason)
 			} else if want {
 				yes++

@@ -50,7 +50,7 @@ var sourceFaults = []struct {
 func (x *tenant) deny(t *testing.T, name string) {
 	t.Helper()
 	roles := x.Cluster.Client().RbacV1().Roles(x.Home())
-	role, err := roles.Get(t.Context(), "supervisorctl", metav1.GetOptions{})
+	role, err := roles.Get(t.Context(), "supervisorctl-sources", metav1.GetOptions{})
 	must(t, err)
 	was := role.DeepCopy()
 	for i := range role.Rules {
