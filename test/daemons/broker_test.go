@@ -1,11 +1,8 @@
-//go:build portcullis_long
-
 package daemons_test
 
 import (
 	"fmt"
 	"os"
-	"sync"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -55,21 +52,4 @@ no_auth_user: %s
 		o.Accounts, o.Nkeys, o.NoAuthUser = parsed.Accounts, parsed.Nkeys, parsed.NoAuthUser
 	})
 	return b
-}
-
-// wrongSeeds are what may be wrong with the seed of a user of NATS.
-func (b *broker) wrongSeeds() []wrong {
-	// A seed is read for each connection, and these users have one, which is a good one to the server.
-	var once sync.Once
-	again := func(*ward) { once.Do(func() { b.Restart() }) }
-	return []wrong{
-		{name: "NATS seed is missing", breaks: without("seed")},
-		{name: "NATS seed is empty", breaks: holding("seed", nil)},
-		{name: "NATS seed is unreadable", breaks: holding("seed", unreadable)},
-		{name: "NATS seed is garbage", breaks: holding("seed", []byte("SUNOTASEED"))},
-		{name: "NATS seed is of no user", breaks: holding("seed", b.stranger)},
-		{name: "NATS user of another account", breaks: holding("seed", b.elsewhere), mend: again},
-		{name: "NATS user without rights", breaks: holding("seed", b.powerless), mend: again},
-		{name: "NATS account without JetStream", breaks: holding("seed", b.plain), mend: again},
-	}
 }

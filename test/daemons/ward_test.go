@@ -1,5 +1,3 @@
-//go:build portcullis_long
-
 package daemons_test
 
 import (
@@ -39,6 +37,7 @@ type ward struct {
 	dir     string // of its files; DIR in settings
 	files   files
 	setting string
+	first   string // settings that it starts with, where they are others than those that are right
 	home    string // namespace of its ServiceAccount and Pod
 	gateway string
 	mute    bool // has no account, and so tells nothing by Events
@@ -115,16 +114,39 @@ func (w *ward) write(all files) {
 	}
 }
 
-// start runs the daemon with these files, in a Pod by that name.
+// start runs the daemon with these files, in a Pod by that name, as it is installed: it waits for settings that are right.
 func (w *ward) start(all files) {
 	w.t.Helper()
 	w.write(all)
-	w.Process = program.Start(w.t, w.daemon, strings.ReplaceAll(w.setting, "DIR", w.dir),
+	text := w.setting
+	if w.first != "" {
+		text = w.first
+	}
+	w.Process = program.Start(w.t, w.daemon+" --waiting-address 127.0.0.1:0", strings.ReplaceAll(text, "DIR", w.dir),
 		"POD_NAME="+w.daemon+"-0", "POD_NAMESPACE="+w.home, "POD_UID="+w.uid())
+}
+
+// correct puts the files and the settings right.
+func (w *ward) correct() {
+	w.t.Helper()
+	w.write(w.files)
+	if w.first == "" {
+		return
+	}
+	if err := os.WriteFile(w.SettingsFile(), []byte(strings.ReplaceAll(w.setting, "DIR", w.dir)), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // uid is one that no other daemon's Pod has.
 func (w *ward) uid() string { return "uid-" + strings.ToLower(filepath.Base(w.dir)) }
+
+// socket is where a gateway would find the daemon; an error while there is nothing.
+func (w *ward) socket() (path string, err error) {
+	path = filepath.Join(w.dir, "driver", "driver.sock")
+	_, err = os.Stat(path)
+	return path, err
+}
 
 // events are those about the Pod.
 func (w *ward) events(ctx context.Context) ([]corev1.Event, error) {
@@ -138,14 +160,38 @@ func (w *ward) events(ctx context.Context) ([]corev1.Event, error) {
 	return list.Items, nil
 }
 
-// look is what the daemon says is wrong, one line for each check, when /readyz, the log and the Events have said the same. A daemon that
-// cannot write Events says why not.
-func (w *ward) look(ctx context.Context) (string, error) {
+// demandAlive: the process has not ended.
+func (w *ward) demandAlive() {
+	w.t.Helper()
 	select {
 	case <-w.Ended():
 		w.t.Fatalf("%s ended by itself with exit code %d", w.daemon, w.ExitCode())
 	default:
 	}
+}
+
+// hear is what a daemon that stays ready logs of what it was refused, in the newest line with the message.
+func (w *ward) hear(ctx context.Context, message string) (string, error) {
+	w.demandAlive()
+	if err := ready(ctx, w); err != nil {
+		return "", err
+	}
+	entries := w.Entries(message)
+	if len(entries) == 0 {
+		return "", fmt.Errorf("the log does not say %q", message)
+	}
+	newest := entries[len(entries)-1]
+	text := newest["explanation"]
+	if text == nil {
+		text = newest["error"]
+	}
+	return fmt.Sprintf("  ready, log: %s: %s\n", message, w.plain(fmt.Sprint(text))), nil
+}
+
+// look is what the daemon says is wrong, one line for each check, when /readyz, the log and the Events have said the same. A daemon that
+// cannot write Events says why not.
+func (w *ward) look(ctx context.Context) (string, error) {
+	w.demandAlive()
 	_, body, err := w.Readiness(ctx)
 	if err != nil {
 		return "", err
@@ -224,6 +270,12 @@ var changing = []struct {
 	// Which of the two depends on whether the first attempt began before the reader.
 	{regexp.MustCompile(`the first attempt is under way|the connection has not been started`), "NOT YET"},
 	{regexp.MustCompile(`allowlist-[A-Z0-9]{26}`), "CONSUMER"},
+	{regexp.MustCompile(`\bt-[a-z0-9]{5}\b`), "NAMESPACE"},
+	{regexp.MustCompile(`\bepoch \d+`), "epoch NUMBER"},
+	{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UID"},
+	{regexp.MustCompile(`\S+/\.kube/config\b`), "HOME/.kube/config"},
+	// Whether the server's own words are there depends on when they came.
+	{regexp.MustCompile(`: nats: permissions violation: .*$`), ""},
 	{regexp.MustCompile(`_INBOX\.\w+`), "INBOX"},
 	{regexp.MustCompile(`\S*\.\.\.$`), "..."}, // where it is cut depends on what was before
 	{regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s|m|h)(\d+(\.\d+)?s)?\b`), "SOME"},
@@ -232,7 +284,7 @@ var changing = []struct {
 
 // plain is a text without what changes from run to run.
 func (w *ward) plain(text string) string {
-	text = strings.NewReplacer(w.dir, "DIR", w.gateway, "GATEWAY", w.home, "HOME").Replace(text)
+	text = strings.NewReplacer(w.dir, "DIR", w.SettingsFile(), "SETTINGS", w.gateway, "GATEWAY", w.home, "HOME").Replace(text)
 	for _, c := range changing {
 		text = c.pattern.ReplaceAllString(text, c.stands)
 	}

@@ -1,5 +1,3 @@
-//go:build portcullis_long
-
 package daemons_test
 
 import (
@@ -21,10 +19,35 @@ func TestWrongInputNswatch(t *testing.T) {
 	other, _ := keyPairText(t)
 	i.Trust(string(public))
 	right := files{"seed": b.right, "signing.key": private, "public.keys": public}
-	settings := fmt.Sprintf(`[openshell.drivers.kubernetes]
+	const (
+		unlisted  = "list of namespaces failed"
+		unelected = "request for the Lease failed; see the permissions for leases and the API server"
+	)
+	cases := chosen(
+		b.wrongSeeds(), wrongKeys(t), wrongAccess(), wrongSettings(selector(i.Label), "selector is none", selector("a in (b")),
+		[]wrong{
+			{name: "signing key is missing", breaks: without("signing.key")},
+			{name: "signing key is empty", breaks: holding("signing.key", nil)},
+			{name: "signing key is unreadable", breaks: holding("signing.key", unreadable)},
+			{name: "signing key is garbage", breaks: holding("signing.key", []byte("x"))},
+			{name: "signing key is a public one", breaks: holding("signing.key", public)},
+			{name: "signing key is another", breaks: holding("signing.key", other)},
+		},
+		[]wrong{
+			lacking("list", "namespaces", unlisted),
+			lacking("create", "leases", unelected),
+			lacking("get", "leases", unelected),
+		},
+	)
+	judge(t, "nswatch", cases, func(w *wrong) *ward {
+		home, gateway := w.home(t, i.Cluster, "nswatch", i.Namespace, ""), i.GatewayID
+		if home != i.Namespace {
+			gateway = "gw-" + home
+		}
+		settings := fmt.Sprintf(`[openshell.drivers.kubernetes]
 gateway_id = %q
 workspace_mode = "operator"
-operator_namespace_label = %q
+%s
 [portcullis.nswatch]
 http_address = "127.0.0.1:0"
 wait_at_start = true
@@ -37,23 +60,12 @@ urls = [%q]
 nkey_seed_file = "DIR/seed"
 [portcullis.allowlist]
 public_keys_file = "DIR/public.keys"
-`, i.GatewayID, i.Label, i.Namespace, b.URL())
-	cases := append(b.wrongSeeds(), wrongAccess()...)
-	cases = append(cases, only(t, wrongKeys(t), "public keys are missing", "public keys are garbage", "public keys of another signer")...)
-	cases = append(cases,
-		wrong{name: "signing key is missing", breaks: without("signing.key")},
-		wrong{name: "signing key is empty", breaks: holding("signing.key", nil)},
-		wrong{name: "signing key is unreadable", breaks: holding("signing.key", unreadable)},
-		wrong{name: "signing key is garbage", breaks: holding("signing.key", []byte("x"))},
-		wrong{name: "signing key is a public one", breaks: holding("signing.key", public)},
-		wrong{name: "signing key is another", breaks: holding("signing.key", other)},
-	)
-	file := reads(t, i)
-	judge(t, "nswatch", cases, func(*wrong) *ward {
-		return newWard(t, i.Cluster, "nswatch", i.Namespace, i.GatewayID, settings, right)
+`, gateway, selector(i.Label), home, b.URL())
+		return newWard(t, i.Cluster, "nswatch", home, gateway, settings, right)
 	}, func(w *ward) error {
-		out, err := program.Command(w.t, "nswatch", "allowlist", "verify", "--config", file).CombinedOutput()
-		if err != nil {
+		of := *i
+		of.GatewayID = w.gateway
+		if out, err := program.Command(w.t, "nswatch", "allowlist", "verify", "--config", reads(w.t, &of)).CombinedOutput(); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		return ready(w.t.Context(), w)

@@ -1,5 +1,3 @@
-//go:build portcullis_long
-
 package daemons_test
 
 import (
@@ -7,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"path/filepath"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -63,11 +60,13 @@ http_address = "127.0.0.1:0"
 wait_at_start = true
 lifecycle_address = %q
 `, behind(t, ca))
-	cases := only(t, wrongCertificates(t, ca, "relay"), "certificates are missing", "certificate of another authority", "certificate has expired", "certificate names nobody", "key does not fit", "authority is garbage")
-	another := ca.Issue(t, "nswatch")
-	cases = append(cases, wrong{name: "certificate names another daemon", breaks: func(_ *ward, f files) { f["tls.crt"], f["tls.key"] = another.Cert, another.Key }})
+	cases := chosen(wrongCertificates(t, ca, "relay"), wrongSettings(`"DIR/driver/driver.sock"`, "socket is relative", `"driver.sock"`))
 	judge(t, "relay", cases, func(*wrong) *ward { return newMuteWard(t, "lifecycle relay", settings, right) }, func(w *ward) error {
-		conn, err := udsock.NewClient(filepath.Join(w.dir, "driver", "driver.sock"))
+		path, err := w.socket()
+		if err != nil {
+			return err
+		}
+		conn, err := udsock.NewClient(path)
 		if err != nil {
 			return err
 		}

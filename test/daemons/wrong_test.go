@@ -1,22 +1,24 @@
-//go:build portcullis_long
-
 package daemons_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"github.com/portcullis-mesh/portcullis/shared/pemfile"
+	"github.com/portcullis-mesh/portcullis/shared/verdict"
 	"github.com/portcullis-mesh/portcullis/test/program"
 )
 
@@ -27,8 +29,17 @@ type wrong struct {
 	name string
 	// breaks changes the files, or anything else before the start.
 	breaks func(*ward, files)
-	// mend puts right what breaks did beside the files, which are put right in any case.
+	// settings makes wrong settings of right ones, with which the daemon starts.
+	settings func(right string) string
+	// mend puts right what breaks did beside the files, which are put right in any case, as the settings are.
 	mend func(*ward)
+	// lacks is a right that the daemon's ServiceAccount has not until it is mended.
+	lacks *right
+	// says is the message with which the log names what is wrong when the daemon stays ready, or that its answer does; empty when it is not
+	// ready.
+	says string
+	// yes, if any, stands in for the gate of the daemon, which is open although something else cannot be done.
+	yes func(*ward) error
 	// ward is filled in by the test.
 	ward *ward
 }
@@ -46,16 +57,35 @@ func holding(name string, content []byte) func(*ward, files) {
 	return func(_ *ward, f files) { f[name] = content }
 }
 
+// chosen are the cases of this run: all of the kinds, or the first of each.
+func chosen(kinds ...[]wrong) (cases []wrong) {
+	for _, kind := range kinds {
+		if !wide {
+			kind = kind[:1]
+		}
+		cases = append(cases, kind...)
+	}
+	return cases
+}
+
 // judge runs a daemon for each case at the same time and demands, of each, that it does not end, that /readyz, the log and an Event say
-// the same, which is the line of testdata, that the gate gives no yes, and that it becomes ready when what is wrong is put right. A row
-// is proven by the others: each differs from a daemon that becomes ready in one thing.
+// the same, or the log of a daemon that stays ready, that the gate gives no yes, which is all in the lines of testdata, and that all is well
+// when what is wrong is put right. A row is proven by the others: each differs from a daemon that becomes ready in one thing.
 func judge(t *testing.T, table string, cases []wrong, prepare func(*wrong) *ward, yes func(*ward) error) {
 	t.Helper()
 	for i := range cases {
 		w := &cases[i]
+		if w.yes == nil {
+			w.yes = yes
+		}
 		w.ward = prepare(w)
+		if w.settings != nil {
+			w.ward.first = w.settings(w.ward.setting)
+		}
 		broken := maps.Clone(w.ward.files)
-		w.breaks(w.ward, broken)
+		if w.breaks != nil {
+			w.breaks(w.ward, broken)
+		}
 		w.ward.start(broken)
 	}
 	listed := readTable(t, table)
@@ -64,13 +94,13 @@ func judge(t *testing.T, table string, cases []wrong, prepare func(*wrong) *ward
 	defer stop()
 	for i := range cases {
 		w := &cases[i]
-		t.Run(w.name, func(t *testing.T) { said[w.name] = w.demandRefusal(until, t, listed[w.name], yes) })
+		t.Run(w.name, func(t *testing.T) { said[w.name] = w.demandRefusal(until, t, listed[w.name]) })
 	}
-	if *update {
+	if *update && wide {
 		writeTable(t, table, cases, said)
 	}
 	for i := range cases {
-		cases[i].ward.write(cases[i].ward.files)
+		cases[i].ward.correct()
 	}
 	for i := range cases {
 		if mend := cases[i].mend; mend != nil {
@@ -81,9 +111,9 @@ func judge(t *testing.T, table string, cases []wrong, prepare func(*wrong) *ward
 	defer cancel()
 	for i := range cases {
 		w := &cases[i]
-		t.Run("mended: "+w.name, func(t *testing.T) { w.demandMended(mended, t, yes) })
+		t.Run("mended: "+w.name, func(t *testing.T) { w.demandMended(mended, t) })
 	}
-	if !*update && len(listed) != len(cases) {
+	if wide && !*update && len(listed) != len(cases) {
 		t.Errorf("%s lists %d cases, and there are %d", table, len(listed), len(cases))
 	}
 }
@@ -110,36 +140,65 @@ func eventually(until context.Context, t *testing.T, what string, look func(cont
 }
 
 // demandRefusal returns what the daemon says.
-func (w *wrong) demandRefusal(until context.Context, t *testing.T, want string, yes func(*ward) error) string {
+func (w *wrong) demandRefusal(until context.Context, t *testing.T, want string) string {
 	t.Helper()
 	w.ward.t = t
 	last := ""
 	eventually(until, t, w.ward.daemon+" says what is wrong: "+w.name, func(ctx context.Context) error {
-		text, err := w.ward.look(ctx)
-		last = text
-		if err == nil && !*update && text != want {
-			return fmt.Errorf("(-testdata +said)\n%s", cmp.Diff(want, text))
+		gate := w.yes(w.ward)
+		if gate == nil {
+			return errors.New("the gate says yes")
 		}
-		return err
+		text, err := w.told(ctx)
+		if err != nil {
+			return err
+		}
+		last = text + "  gate: " + w.ward.answer(gate) + "\n"
+		if !*update && last != want {
+			return fmt.Errorf("(-testdata +said)\n%s", cmp.Diff(want, last))
+		}
+		return nil
 	})
-	if yes(w.ward) == nil {
-		t.Error("the gate says yes")
-	}
 	return last
 }
 
+// told is where and how the daemon says what is wrong.
+func (w *wrong) told(ctx context.Context) (string, error) {
+	switch w.says {
+	case "":
+		return w.ward.look(ctx)
+	case answered:
+		w.ward.demandAlive()
+		return "  ready\n", ready(ctx, w.ward)
+	default:
+		return w.ward.hear(ctx, w.says)
+	}
+}
+
+// answered is that the answer of a daemon that stays ready names what is wrong.
+const answered = "its answer"
+
+// answer is what a gate says that gives no yes: the code and the reason that a caller is given, or why there is nobody to ask.
+func (w *ward) answer(err error) string {
+	if errors.Is(err, errNotReady) {
+		return errNotReady.Error()
+	}
+	code := status.Code(err)
+	if d, explained := verdict.FromError(err); explained {
+		return fmt.Sprintf("%s %s", code, d.Reason)
+	}
+	if code == codes.Unknown {
+		return w.plain(pemfile.OneLine(err).Error())
+	}
+	return fmt.Sprintf("%s: %s", code, w.plain(status.Convert(err).Message()))
+}
+
 // demandMended demands that the same process becomes ready, that the gate gives a yes, and that an Event says that it is over.
-func (w *wrong) demandMended(until context.Context, t *testing.T, yes func(*ward) error) {
+func (w *wrong) demandMended(until context.Context, t *testing.T) {
 	t.Helper()
 	w.ward.t = t
-	eventually(until, t, w.ward.daemon+" is ready", func(ctx context.Context) error {
-		status, body, err := w.ward.Readiness(ctx)
-		if err == nil && status != 200 {
-			err = fmt.Errorf("%s", body)
-		}
-		return err
-	})
-	eventually(until, t, "the gate says yes", func(context.Context) error { return yes(w.ward) })
+	eventually(until, t, w.ward.daemon+" is ready", func(ctx context.Context) error { return ready(ctx, w.ward) })
+	eventually(until, t, "the gate says yes", func(context.Context) error { return w.yes(w.ward) })
 	w.ward.over(until)
 	w.ward.Stop()
 }
@@ -172,17 +231,4 @@ func writeTable(t *testing.T, table string, cases []wrong, said map[string]strin
 	if err := os.WriteFile(tablePath(table), []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// only are the cases of these names, each of which is there.
-func only(t *testing.T, cases []wrong, names ...string) (chosen []wrong) {
-	t.Helper()
-	for _, name := range names {
-		at := slices.IndexFunc(cases, func(w wrong) bool { return w.name == name })
-		if at < 0 {
-			t.Fatalf("there is no case %q", name)
-		}
-		chosen = append(chosen, cases[at])
-	}
-	return chosen
 }

@@ -132,6 +132,9 @@ func Start(t testing.TB, daemon, settings string, variables ...string) *Process 
 // Output is everything that the process has written to standard error.
 func (p *Process) Output() string { return p.stderr.String() }
 
+// SettingsFile is where the process reads its settings.
+func (p *Process) SettingsFile() string { return p.cmd.Args[len(p.cmd.Args)-1] }
+
 // PID is the number of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
