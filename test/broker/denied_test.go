@@ -184,26 +184,33 @@ func (b *broker) refusals(who string) (publish, subscribe func(subject string) b
 func (b *broker) state() string {
 	b.t.Helper()
 	var all []string
+	for _, stream := range b.streams() {
+		config, err := json.Marshal(stream.Config)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		all = append(all, fmt.Sprintf("%s: %d consumers, messages %d to %d, %d bytes, %s", stream.Name, len(stream.Consumer),
+			stream.State.FirstSeq, stream.State.LastSeq, stream.State.Bytes, config))
+	}
+	return strings.Join(all, "\n")
+}
+
+// streams are the two, as the server itself has them.
+func (b *broker) streams() (all []server.StreamDetail) {
+	b.t.Helper()
 	for _, name := range []string{"ALLOWLIST", "AUDIT"} {
 		info, err := b.srv.Jsz(&server.JSzOptions{Account: name, Streams: true, Consumer: true, Config: true})
 		if err != nil {
 			b.t.Fatal(err)
 		}
 		for _, account := range info.AccountDetails {
-			for _, stream := range account.Streams {
-				config, err := json.Marshal(stream.Config)
-				if err != nil {
-					b.t.Fatal(err)
-				}
-				all = append(all, fmt.Sprintf("%s: %d consumers, messages %d to %d, %d bytes, %s", stream.Name, len(stream.Consumer),
-					stream.State.FirstSeq, stream.State.LastSeq, stream.State.Bytes, config))
-			}
+			all = append(all, account.Streams...)
 		}
 	}
 	if len(all) != 2 {
-		b.t.Fatalf("there are %d streams: %s", len(all), all)
+		b.t.Fatalf("there are %d streams: %+v", len(all), all)
 	}
-	return strings.Join(all, "\n")
+	return all
 }
 
 // TestStrangersStayOut: who has none of the keys is not let in, nor who speaks no TLS 1.3.
