@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/portcullis-mesh/portcullis/test/deploy"
 )
 
@@ -122,6 +124,19 @@ func TestBasesStandAlone(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFileTrustsNobody: whoever installs overlays/operator-file and forgets to say which namespaces may hold sandboxes trusts none.
+func TestFileTrustsNobody(t *testing.T) {
+	t.Parallel()
+	w := survey(t, rendered(t)["operator-file"].Objects)
+	i := slices.IndexFunc(w.ConfigMaps, func(c corev1.ConfigMap) bool { return c.Name == "portcullis-namespaces" })
+	if i < 0 {
+		t.Fatal("there is no list")
+	}
+	if list := strings.TrimSpace(w.ConfigMaps[i].Data["namespaces.json"]); list != "[]" {
+		t.Errorf("the list that is shipped is %q", list)
 	}
 }
 

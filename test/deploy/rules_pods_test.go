@@ -68,6 +68,10 @@ func podsFrugal(w *deploy.World) (found breaches) {
 			if image, _, tag := imageOf(c); tag == "" || tag == "latest" {
 				found.add("container %s of %s runs whatever %s is today", c.Name, p.Workload, image)
 			}
+			_, program, _ := imageOf(c)
+			if serves := (slices.Contains(daemons, program) || program == "nats") && len(c.Ports) > 0; serves && stays(p, c) && !hasEnv(c, "GOMEMLIMIT") {
+				found.add("container %s of %s has no GOMEMLIMIT: it is killed at its limit of memory instead of collecting before", c.Name, p.Workload)
+			}
 			for _, e := range c.Env {
 				if limit, err := resource.ParseQuantity(strings.TrimSuffix(e.Value, "B")); e.Name == "GOMEMLIMIT" && (err != nil || limit.Cmp(memory) >= 0) {
 					found.add("container %s of %s has GOMEMLIMIT %q, which is not below its limit of memory, %s", c.Name, p.Workload, e.Value, memory.String())
@@ -76,6 +80,11 @@ func podsFrugal(w *deploy.World) (found breaches) {
 		}
 	}
 	return found
+}
+
+// hasEnv reports whether a container's environment has a variable.
+func hasEnv(c corev1.Container, name string) bool {
+	return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
 }
 
 // grace is what a daemon needs from the kubelet: shutdown_grace and 3 seconds.

@@ -28,6 +28,8 @@ var rules = map[string]func(*deploy.World) breaches{
 	"Services serve":            servicesServe,
 	"budgets hold":              budgetsHold,
 	"policies fit":              policiesFit,
+	"calls get through":         callsGetThrough,
+	"copies fit":                copiesFit,
 	"bindings bind":             bindingsBind,
 	"rights are narrow":         rightsAreNarrow,
 	"lists are full":            listsAreFull,
@@ -94,6 +96,13 @@ func at(kind, name string, value any, path ...any) func([]*unstructured.Unstruct
 	}
 }
 
+// together does what each of several does.
+func together(changes ...func([]*unstructured.Unstructured) bool) func([]*unstructured.Unstructured) bool {
+	return func(objects []*unstructured.Unstructured) bool {
+		return !slices.ContainsFunc(changes, func(change func([]*unstructured.Unstructured) bool) bool { return !change(objects) })
+	}
+}
+
 const (
 	spec     = "spec"
 	template = "template"
@@ -124,6 +133,8 @@ func TestRulesNotice(t *testing.T) {
 		"no tag":                 {rule: "Pods are frugal", want: "whatever registry.example:5000/tokenauth is today", breaks: at("Deployment", "tokenauth", "registry.example:5000/tokenauth", container("image")...)},
 		"another release":        {rule: "images are of one release", want: "v0.0.9", breaks: at("Deployment", "tokenauth", "registry.example/portcullis/tokenauth:v0.0.9", container("image")...)},
 		"collector too late":     {rule: "Pods are frugal", want: "GOMEMLIMIT", breaks: at("Deployment", "tokenauth", "256MiB", container("env", 3, "value")...)},
+		"collector of none":      {rule: "Pods are frugal", want: "container tokenauth of Deployment tokenauth has no GOMEMLIMIT", breaks: at("Deployment", "tokenauth", "OTHER", container("env", 3, "name")...)},
+		"NATS has no collector":  {rule: "Pods are frugal", want: "container nats of StatefulSet nats has no GOMEMLIMIT", breaks: at("StatefulSet", "nats", "OTHER", container("env", 1, "name")...)},
 		"killed while it stops":  {rule: "Pods end in their time", want: "killed in the middle", breaks: at("Deployment", "tokenauth", int64(22), spec, template, spec, "terminationGracePeriodSeconds")},
 		"ends without a word":    {rule: "Pods end in their time", want: "nobody sees why", breaks: at("Deployment", "tokenauth", nil, container("terminationMessagePolicy")...)},
 		"NATS ends silently":     {rule: "Pods end in their time", want: "container nats of StatefulSet nats", breaks: at("StatefulSet", "nats", nil, container("terminationMessagePolicy")...)},
@@ -159,6 +170,30 @@ func TestRulesNotice(t *testing.T) {
 		"policy opens to world":  {rule: "policies fit", want: "opens to everybody", breaks: at("NetworkPolicy", "tokenauth", nil, spec, "ingress", 0, "from")},
 		"out to everywhere":      {rule: "policies fit", want: "out to everywhere", breaks: at("NetworkPolicy", "tokenauth", nil, spec, "egress", 2, "to")},
 		"budget of nothing":      {rule: "budgets hold", want: "no Pod go", breaks: at("PodDisruptionBudget", "tokenauth", int64(0), spec, "maxUnavailable")},
+		"budget of the ready":    {rule: "budgets hold", want: "tokenauth lets Pods that are not ready go: that is false", breaks: at("PodDisruptionBudget", "tokenauth", nil, spec, "unhealthyPodEvictionPolicy")},
+		"no majority is left":    {of: "ha", rule: "budgets hold", want: "nats lets Pods that are not ready go: that is true", breaks: at("PodDisruptionBudget", "nats", "AlwaysAllow", spec, "unhealthyPodEvictionPolicy")},
+		"policies of one way":    {rule: "policies fit", want: "bounds Deployment tokenauth in both", breaks: together(at("NetworkPolicy", "tokenauth", list{"Ingress"}, spec, "policyTypes"), at("NetworkPolicy", "lifecycle", list{"Ingress"}, spec, "policyTypes"), at("NetworkPolicy", "lifecycle", object{"app.kubernetes.io/name": "tokenauth"}, spec, "podSelector", "matchLabels"))},
+		"policy without a way":   {rule: "policies fit", want: "bounds Deployment tokenauth in both", breaks: together(at("NetworkPolicy", "tokenauth", nil, spec, "policyTypes"), at("NetworkPolicy", "tokenauth", nil, spec, "egress"))},
+		"opens to addresses":     {rule: "policies fit", want: "names addresses, 0.0.0.0/0", breaks: at("NetworkPolicy", "tokenauth", object{"ipBlock": object{"cidr": "0.0.0.0/0"}}, spec, "ingress", 0, "from", 0)},
+		"out to addresses":       {rule: "policies fit", want: "names addresses, 10.0.0.0/8", breaks: at("NetworkPolicy", "tokenauth", object{"ipBlock": object{"cidr": "10.0.0.0/8"}}, spec, "egress", 2, "to", 0)},
+		"opens to a namespace":   {rule: "policies fit", want: "every Pod of a namespace of others", breaks: at("NetworkPolicy", "tokenauth", object{"matchLabels": object{"kubernetes.io/metadata.name": "kube-system"}}, spec, "ingress", 1, "from", 0, "namespaceSelector")},
+		"opens to all but some":  {rule: "policies fit", want: "every Pod of a namespace of others", breaks: at("NetworkPolicy", "tokenauth", object{"matchExpressions": list{object{"key": "portcullis.openshell.ai/metrics", "operator": "DoesNotExist"}}}, spec, "ingress", 1, "from", 0, "namespaceSelector")},
+		"opens to its namespace": {rule: "policies fit", want: "every Pod of its namespace", breaks: at("NetworkPolicy", "tokenauth", object{}, spec, "ingress", 0, "from", 0, "podSelector")},
+		"NATS is gone":           {rule: "policies fit", want: "NetworkPolicy tokenauth names Pods that are not there", breaks: at("StatefulSet", "nats", object{"app": "x"}, spec, template, "metadata", "labels")},
+		"lifecycle is gone":      {rule: "policies fit", want: "NetworkPolicy supervisorctl names Pods that are not there", breaks: at("Deployment", "lifecycle", object{"app": "x"}, spec, template, "metadata", "labels")},
+		"call is held back":      {rule: "calls get through", want: `Deployment lifecycle calls "tokenauth.portcullis.svc:8443", and no NetworkPolicy lets that out`, breaks: at("NetworkPolicy", "lifecycle", object{"app": "x"}, spec, "egress", 3, "to", 0, "podSelector", "matchLabels")},
+		"call by another port":   {rule: "calls get through", want: `Deployment lifecycle calls "supervisorctl.portcullis.svc:8444", and no NetworkPolicy lets that out`, breaks: at("NetworkPolicy", "lifecycle", int64(8443), spec, "egress", 4, "ports", 0, "port")},
+		"call is turned away":    {rule: "calls get through", want: `Deployment lifecycle calls "tokenauth.portcullis.svc:8443", and no NetworkPolicy lets that in`, breaks: at("NetworkPolicy", "tokenauth", object{"app": "x"}, spec, "ingress", 0, "from", 0, "podSelector", "matchLabels")},
+		"relay is turned away":   {of: "gateway-relay", rule: "calls get through", want: `StatefulSet openshell calls "lifecycle.portcullis.svc:8445", and no NetworkPolicy lets that in to Deployment lifecycle`, breaks: at("NetworkPolicy", "lifecycle", "http", spec, "ingress", 0, "ports", 0, "port")},
+		"sidecar is turned away": {of: "gateway-lifecycle", rule: "calls get through", want: `Deployment openshell calls "supervisorctl.portcullis.svc:8444", and no NetworkPolicy lets that in`, breaks: at("NetworkPolicy", "supervisorctl", "relay", spec, "ingress", 0, "from", 1, "podSelector", "matchLabels", "portcullis.openshell.ai/sidecar")},
+		"bootstrap turned away":  {rule: "calls get through", want: `Job nats-bootstrap calls "nats.portcullis.svc:4222", and no NetworkPolicy lets that in`, breaks: at("NetworkPolicy", "nats", list{"nswatch", "tokenauth", "lifecycle"}, spec, "ingress", 0, "from", 0, "podSelector", "matchExpressions", 0, "values")},
+		"peers are turned away":  {of: "ha", rule: "calls get through", want: `StatefulSet nats calls "nats-2.nats.portcullis.svc:6222", and no NetworkPolicy lets that in`, breaks: at("NetworkPolicy", "nats", "monitor", spec, "ingress", 1, "ports", 0, "port")},
+		"peers are held back":    {of: "ha", rule: "calls get through", want: `StatefulSet nats calls "nats-0.nats.portcullis.svc:6222", and no NetworkPolicy lets that out`, breaks: at("NetworkPolicy", "nats", "monitor", spec, "egress", 1, "ports", 0, "port")},
+		"names are held back":    {rule: "calls get through", want: "Deployment tokenauth asks for names", breaks: at("NetworkPolicy", "tokenauth", "TCP", spec, "egress", 0, "ports", 0, "protocol")},
+		"cluster is held back":   {rule: "calls get through", want: "Deployment tokenauth has a token for the API server, and no NetworkPolicy lets out to port 6443", breaks: at("NetworkPolicy", "tokenauth", int64(443), spec, "egress", 1, "ports", 1, "port")},
+		"few audit copies":       {of: "ha", rule: "copies fit", want: "<nil> copies of the audit stream (none is 1), and NATS has 3 servers", breaks: at("ConfigMap", "portcullis-config", "[portcullis]\nlog_level = \"info\"\n", "data", "gateway.toml")},
+		"few copies of the list": {of: "ha", rule: "copies fit", want: "[--replicas 1], and NATS has 3 servers", breaks: at("Job", "nats-bootstrap", "1", spec, template, spec, "initContainers", 0, "args", 5)},
+		"more copies than there": {of: "ha", rule: "copies fit", want: "3 copies of the audit stream (none is 1), and NATS has 1 servers", breaks: at("StatefulSet", "nats", int64(1), spec, "replicas")},
 		"policy of no port":      {rule: "policies fit", want: "port grpc", breaks: at("NetworkPolicy", "tokenauth", "grpc", spec, "ingress", 0, "ports", 0, "port")},
 		"out by every port":      {rule: "policies fit", want: "every port out", breaks: at("NetworkPolicy", "tokenauth", nil, spec, "egress", 1, "ports")},
 		"role is missing":        {rule: "bindings bind", want: "binds /other", breaks: at("ClusterRoleBinding", "portcullis-tokenauth", "other", "roleRef", "name")},
@@ -194,6 +229,8 @@ func TestRulesNotice(t *testing.T) {
 		"policies are trusted":   {rule: "nothing is vouched for", want: "without a look", breaks: at("ConfigMap", "portcullis-config", "[openshell.drivers.kubernetes.sandbox_runtime]\nnetwork_policy_enforced = true", "data", "gateway.toml")},
 		"a Job hangs":            {rule: "Jobs end", want: "Job nats-bootstrap may hang", breaks: at("Job", "nats-bootstrap", nil, spec, "activeDeadlineSeconds")},
 		"a Job stays":            {rule: "Jobs end", want: "Job nats-bootstrap is there long", breaks: at("Job", "nats-bootstrap", int64(3600), spec, "ttlSecondsAfterFinished")},
+		"a Job's log goes":       {rule: "Jobs end", want: "Job nats-bootstrap takes its log along", breaks: at("Job", "nats-bootstrap", "OnFailure", spec, template, spec, "restartPolicy")},
+		"a CronJob's log goes":   {of: "certs-job", rule: "Jobs end", want: "CronJob portcullis-provision takes its log along", breaks: at("CronJob", "portcullis-provision", "OnFailure", spec, "jobTemplate", spec, template, spec, "restartPolicy")},
 		"a CronJob hangs":        {of: "certs-job", rule: "Jobs end", want: "CronJob portcullis-provision may hang", breaks: at("CronJob", "portcullis-provision", nil, spec, "jobTemplate", spec, "activeDeadlineSeconds")},
 		"sources differ":         {of: "managed", rule: "settings are read as one", want: "supervisorctl-sources", breaks: at("Role", "supervisorctl-sources", list{"openshell-pull"}, "rules", 0, "resourceNames")},
 	}

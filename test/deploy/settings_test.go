@@ -126,11 +126,15 @@ func addressesOf(tree map[string]any, daemon string, operator bool) []string {
 
 // served reports whether a Service answers to the address, by a name of its namespace.
 func served(w *deploy.World, address string) bool {
+	return slices.ContainsFunc(w.Services, func(s corev1.Service) bool { return serves(s, address) })
+}
+
+// serves reports whether it is this Service that answers to the address.
+func serves(s corev1.Service, address string) bool {
 	host, port, err := net.SplitHostPort(address)
-	return err == nil && slices.ContainsFunc(w.Services, func(s corev1.Service) bool {
-		return (host == s.Name+"."+s.Namespace+".svc" || strings.HasSuffix(host, "."+s.Name+"."+s.Namespace+".svc")) &&
-			slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return fmt.Sprint(p.Port) == port })
-	})
+	name := s.Name + "." + s.Namespace + ".svc"
+	return err == nil && (host == name || strings.HasSuffix(host, "."+name)) &&
+		slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return fmt.Sprint(p.Port) == port })
 }
 
 // leaseOf is the Lease by which the replicas of a daemon choose a leader; empty for those that do not.
