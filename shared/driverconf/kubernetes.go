@@ -97,7 +97,8 @@ type Kubernetes struct {
 	GRPCEndpoint string `toml:"grpc_endpoint"`
 	// SSHSocketPath defaults to /run/openshell/ssh.sock.
 	SSHSocketPath string `toml:"ssh_socket_path"`
-	// ClientTLSSecretName names a Secret with ca.crt, tls.crt and tls.key.
+	// ClientTLSSecretName names a Secret with ca.crt; in shared mode, where Pods mount it whole, and with stage_client_key also with tls.crt and
+	// tls.key.
 	ClientTLSSecretName string `toml:"client_tls_secret_name"`
 	// HostGatewayIP is the address behind the host gateway's name.
 	HostGatewayIP string `toml:"host_gateway_ip"`

@@ -74,7 +74,7 @@ func specs() []spec {
 		k("proxy_ca_bundle", "proxy-ca-bundle", "OPENSHELL_UPSTREAM_PROXY_CA_BUNDLE", mayBeEmpty, "path of a PEM file of at most 256 KiB with at least one certificate"),
 		k("grpc_endpoint", "grpc-endpoint", "OPENSHELL_GRPC_ENDPOINT", mayBeEmpty, "where supervisors reach the gateway: host:port or an http or https URL, without credentials, query or fragment"),
 		k("ssh_socket_path", "sandbox-ssh-socket-path", "OPENSHELL_SANDBOX_SSH_SOCKET_PATH", notEmpty, "path inside the sandbox"),
-		k("client_tls_secret_name", "client-tls-secret-name", "OPENSHELL_CLIENT_TLS_SECRET_NAME", mayBeEmpty, "DNS-1123 subdomain; a Secret with ca.crt, tls.crt and tls.key"),
+		k("client_tls_secret_name", "client-tls-secret-name", "OPENSHELL_CLIENT_TLS_SECRET_NAME", mayBeEmpty, "DNS-1123 subdomain; a Secret with ca.crt, and in shared mode or with stage_client_key tls.crt and tls.key"),
 		k("host_gateway_ip", "host-gateway-ip", "OPENSHELL_HOST_GATEWAY_IP", mayBeEmpty, "IP address"),
 		k("enable_user_namespaces", "enable-user-namespaces", "OPENSHELL_ENABLE_USER_NAMESPACES", notEmpty, "hostUsers: false on workload Pods"),
 		k("workspace_default_storage_size", "", "OPENSHELL_K8S_WORKSPACE_DEFAULT_STORAGE_SIZE", notEmpty, "positive Kubernetes quantity"),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/portcullis-mesh/portcullis/shared/handbook"
 	"github.com/portcullis-mesh/portcullis/test/deploy"
+	"github.com/portcullis-mesh/portcullis/test/manual/commands"
 )
 
 // ownSettings are an overlay's with the lines that docs/install.md asks for; that the network plug-in enforces policies is left unsaid, as in
@@ -17,33 +18,45 @@ import (
 func ownSettings(t *testing.T, overlay string) string {
 	t.Helper()
 	settings := handbook.Read(t, filepath.Join(root, "deploy", "kustomize", "overlays", overlay, "gateway.toml")) + "# mine\n"
-	_, rest, _ := strings.Cut(handbook.Read(t, filepath.Join(root, "docs", "install.md")), "```toml gateway.toml\n")
-	block, _, ok := strings.Cut(rest, "```")
-	if !ok {
-		t.Fatal("the document has no settings")
-	}
-	for line := range strings.Lines(block) {
-		line = strings.TrimSpace(line)
-		key, _, found := strings.Cut(line, " = ")
-		if !found || key == "sandbox_runtime" {
-			continue
+	for _, block := range blocks(t, "toml gateway.toml") {
+		table := "[openshell.drivers.kubernetes]\n"
+		for line := range strings.Lines(block) {
+			key, _, found := strings.Cut(line, " = ")
+			there := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(key) + ` = .*\n`)
+			switch {
+			case !found:
+				table = line
+			case key == "sandbox_runtime":
+			case there.MatchString(settings):
+				settings = there.ReplaceAllLiteralString(settings, line)
+			default:
+				settings = strings.Replace(settings, table, table+line, 1)
+			}
 		}
-		if there := regexp.MustCompile(`(?m)^` + key + ` = .*$`); there.MatchString(settings) {
-			settings = there.ReplaceAllLiteralString(settings, line)
-			continue
-		}
-		settings = strings.Replace(settings, "[openshell.drivers.kubernetes]\n", "[openshell.drivers.kubernetes]\n"+line+"\n", 1)
 	}
 	return settings
 }
 
-// ownGateway is the reader's gateway.yaml: one that listens where the document says.
-func ownGateway(t *testing.T) string {
+// blocks are the texts of docs/install.md behind whose fence these words are.
+func blocks(t *testing.T, words string) (texts []string) {
 	t.Helper()
-	text := handbook.Read(t, filepath.Join("testdata", "cases", "gateway-relay", "gateway.yaml"))
-	const image = "          image: registry.example/openshell-gateway:1\n"
-	return strings.Replace(text, image, image+"          ports:\n            - {name: grpc, containerPort: 8080}\n", 1)
+	all, err := commands.Read(filepath.Join(root, "docs", "install.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range all {
+		if b.Is(words) {
+			texts = append(texts, b.Text)
+		}
+	}
+	if len(texts) == 0 {
+		t.Fatalf("docs/install.md has no block %q", words)
+	}
+	return texts
 }
+
+// gatewaySecret is the one of the gateway's certificate, which the reader makes.
+const gatewaySecret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: openshell-tls, namespace: portcullis}\n"
 
 // documented is the overlay that docs/install.md installs.
 const documented = "operator-label"
@@ -55,12 +68,7 @@ const sourceLine = "  - ../portcullis/deploy/kustomize/components/gateway-sideca
 // with lines changed: pairs of what is there and what is there instead.
 func asInstalled(t *testing.T, overlay string, components []string, changes ...string) (*deploy.Rendering, error) {
 	t.Helper()
-	_, rest, _ := strings.Cut(handbook.Read(t, filepath.Join(root, "docs", "install.md")), "```yaml\n")
-	block, _, ok := strings.Cut(rest, "```")
-	if !ok {
-		t.Fatal("the document has no kustomization")
-	}
-	text := strings.TrimPrefix(strings.ReplaceAll(block, "\n   ", "\n"), "   ")
+	text := blocks(t, "yaml")[0]
 	const first, last = "  - ../portcullis/deploy/kustomize/components/", "gateway-sidecar/source\n"
 	for _, component := range components {
 		changes = append(changes, first+last, first+last+first+component+"\n")
@@ -68,12 +76,17 @@ func asInstalled(t *testing.T, overlay string, components []string, changes ...s
 	if overlay != documented {
 		changes = append(changes, "overlays/"+documented+"\n", "overlays/"+overlay+"\n")
 	}
-	settings := ownSettings(t, overlay)
+	// What lets users in is a policy in gateway.yaml: it has no egress, and more policies than ours are there.
+	settings, gateway := ownSettings(t, overlay), blocks(t, "yaml gateway.yaml")[0]+gatewaySecret+"---\n"+blocks(t, "yaml users.yaml")[0]
 	for i := 0; i < len(changes); i += 2 {
-		if strings.Count(text, changes[i])+strings.Count(settings, changes[i]) != 1 {
-			t.Fatalf("neither the document nor the settings have %q once", changes[i])
+		found := 0
+		for _, file := range []*string{&text, &settings, &gateway} {
+			found += strings.Count(*file, changes[i])
+			*file = strings.Replace(*file, changes[i], changes[i+1], 1)
 		}
-		text, settings = strings.Replace(text, changes[i], changes[i+1], 1), strings.Replace(settings, changes[i], changes[i+1], 1)
+		if found != 1 {
+			t.Fatalf("the kustomization, the settings and the gateway have %q %d times", changes[i], found)
+		}
 	}
 	directory, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -90,7 +103,10 @@ func asInstalled(t *testing.T, overlay string, components []string, changes ...s
 	if err := os.Mkdir(mine, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"kustomization.yaml": text, "gateway.toml": settings, "gateway.yaml": ownGateway(t)} {
+	for name, text := range map[string]string{
+		"kustomization.yaml": text, "gateway.toml": settings, "gateway.yaml": gateway, "user.yaml": blocks(t, "yaml user.yaml")[0],
+		"api-server.yaml": blocks(t, "yaml api-server.yaml")[0],
+	} {
 		if err := os.WriteFile(filepath.Join(mine, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +117,10 @@ func asInstalled(t *testing.T, overlay string, components []string, changes ...s
 // TestInstall: what whoever follows docs/install.md installs keeps all rules, and takes the settings and images that are named there.
 func TestInstall(t *testing.T) {
 	t.Parallel()
-	for name, more := range map[string][]string{"as it is": nil, "with alerts": {"prometheus"}, "for OpenShift": {"openshift"}, "for few": {"allow-label-guard", "rights-per-workspace"}} {
+	for name, more := range map[string][]string{
+		"as it is": nil, "with alerts": {"prometheus"}, "for OpenShift": {"openshift"}, "for few": {"allow-label-guard", "rights-per-workspace"},
+		"from a registry with a password": {"pull-secret"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rendering, err := asInstalled(t, documented, more)

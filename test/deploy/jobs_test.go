@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +22,7 @@ import (
 )
 
 // jobsEnd: what is done once comes to an end in a time in which somebody still watches, and is gone soon after, as it is in the way of the next
-// apply; what is done again and again ends before the next.
+// apply; what is done again and again ends before the next. What failed leaves its log (TestWhatFailedLeavesItsLog).
 func jobsEnd(w *deploy.World) (found breaches) {
 	const longest, after = 900, 120
 	for _, object := range w.Objects {
@@ -37,9 +38,12 @@ func jobsEnd(w *deploy.World) (found breaches) {
 		default:
 			continue
 		}
-		deadline, has, _ := unstructured.NestedInt64(object.Object, append(path, "activeDeadlineSeconds")...)
+		deadline, has, _ := unstructured.NestedInt64(object.Object, append(slices.Clone(path), "activeDeadlineSeconds")...)
 		if !has || deadline > longest {
 			found.add("%s %s may hang for ever", object.GetKind(), object.GetName())
+		}
+		if again, _, _ := unstructured.NestedString(object.Object, append(slices.Clone(path), "template", "spec", "restartPolicy")...); again != string(corev1.RestartPolicyNever) {
+			found.add("%s %s takes its log along when it fails", object.GetKind(), object.GetName())
 		}
 	}
 	return found
@@ -172,5 +176,81 @@ func TestJobsAreAppliedAgain(t *testing.T) {
 		if err != nil || !strings.Contains(string(text), shown) {
 			t.Errorf("docs/%s does not say %s: %v", document, shown, err)
 		}
+	}
+}
+
+// fail is what a kubelet says of a Pod of a Job whose program ends with an error: with restartPolicy Never the Pod has failed, else its container
+// is started again and again, which the Job controller counts.
+func fail(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) error {
+	const tries = 100
+	name := pod.Spec.Containers[0].Name
+	pod.Status.Phase = corev1.PodFailed
+	ended := corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}}
+	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		pod.Status.Phase = corev1.PodRunning
+		ended.RestartCount = tries
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{ended}
+	_, err := c.Client().CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return err
+}
+
+// TestWhatFailedLeavesItsLog: the Job controller keeps a Pod of a Job that failed, so that somebody who is told of it later can read why.
+func TestWhatFailedLeavesItsLog(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, cluster.ControlPlane)
+	// None of its accounts is there, and no rule of admission is in question.
+	namespace := c.Namespace(t)
+	specs := map[string]batchv1.JobSpec{}
+	for _, object := range rendered(t)["certs-job"].Objects {
+		var job batchv1.Job
+		var renewal batchv1.CronJob
+		var err error
+		switch object.GetKind() {
+		case "Job":
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &job)
+			specs[object.GetName()+"-once"] = job.Spec
+		case "CronJob":
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &renewal)
+			specs[object.GetName()+"-weekly"] = renewal.Spec.JobTemplate.Spec
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(specs) != 3 {
+		t.Fatalf("there are %d Jobs", len(specs))
+	}
+	for name, spec := range specs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// It fails at its first try. Whoever may not run Pods makes none, so the account is another.
+			spec.BackoffLimit, spec.Template.Spec.ServiceAccountName = new(int32(0)), "default"
+			made, err := c.Client().BatchV1().Jobs(namespace).Create(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mine := metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + made.Name}
+			cluster.Eventually(t, "its Pod is there, and fails", func(ctx context.Context) error {
+				pods, err := c.Client().CoreV1().Pods(namespace).List(ctx, mine)
+				if err != nil || len(pods.Items) == 0 {
+					return errors.Join(err, errors.New("there is none"))
+				}
+				return fail(ctx, c, &pods.Items[0])
+			})
+			cluster.Eventually(t, "the Job has failed", func(ctx context.Context) error {
+				job, err := c.Client().BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+				if err == nil && !slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+					return c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue
+				}) {
+					err = fmt.Errorf("not yet: %+v", job.Status)
+				}
+				return err
+			})
+			pods, err := c.Client().CoreV1().Pods(namespace).List(t.Context(), mine)
+			if err != nil || len(pods.Items) != 1 || pods.Items[0].DeletionTimestamp != nil {
+				t.Errorf("the Pod with the log is deleted: %v", err)
+			}
+		})
 	}
 }

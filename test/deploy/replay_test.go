@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -92,7 +93,7 @@ func namePorts(policy networkingv1.NetworkPolicy) (ports []string) {
 	return ports
 }
 
-// TestReplayG07SocketOfOneUser: who is on the other side of the private socket is known by its uid, so all containers have one, and
+// TestReplayG07SocketOfOneUser: who is on the other side of the private socket is known by its uid, so all containers have that of the Pod, and
 // nobody else can reach the socket; it is shared, and the token of lifecycle is not.
 func TestReplayG07SocketOfOneUser(t *testing.T) {
 	t.Parallel()
@@ -106,8 +107,8 @@ func TestReplayG07SocketOfOneUser(t *testing.T) {
 				t.Fatalf("%s: the Pod's user is %v, and it has %d and %d containers", name, uid, len(p.Spec.InitContainers), len(p.Spec.Containers))
 			}
 			for _, c := range containers(p) {
-				if c.SecurityContext.RunAsUser == nil || *c.SecurityContext.RunAsUser != *uid {
-					t.Errorf("%s: container %s runs as %v, not as %d", name, c.Name, c.SecurityContext.RunAsUser, *uid)
+				if user := cmp.Or(c.SecurityContext.RunAsUser, uid); *user != *uid {
+					t.Errorf("%s: container %s runs as %d, not as %d", name, c.Name, *user, *uid)
 				}
 				mounts := func(volume string) bool {
 					return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })

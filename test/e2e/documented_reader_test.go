@@ -42,12 +42,15 @@ func newReader(t *testing.T) *reader {
 	noError(t, errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(bin, 0o700), os.Symlink(repository, filepath.Join(place, "portcullis"))))
 	noError(t, os.Symlink(kubectl(t), filepath.Join(bin, "kubectl")))
 	r := &reader{
-		house: &house{c: c, key: "openshell.ai/sandboxes"}, typed: map[string]int{}, known: map[string]bool{}, here: replacements(names, box),
+		house: &house{c: c, key: "openshell.ai/sandboxes"}, here: replacements(names, box),
+		typed: map[string]int{}, known: map[string]bool{}, documents: map[string]bool{},
 		shell: commands.Shell{Dir: dir, Env: []string{"PATH=" + bin + ":/usr/bin:/bin", "HOME=" + place, "KUBECONFIG=" + c.Kubeconfig()}},
 	}
 	r.shell.Here = strings.NewReplacer(r.here...)
 	certificate, secret := gatewayCertificate(t, gatewaySecret)
-	r.write(t, "gateway.yaml", gatewayWorkload+"---"+doorPolicy+"---"+secret)
+	example := documentedGateway(t)
+	r.known[example] = true
+	r.write(t, "gateway.yaml", asReference(t, example)+"---"+doorPolicy+"---"+secret)
 	r.write(t, "ca.crt", pemOf(certificate))
 	t.Cleanup(func() { r.leave(detached{t}) })
 	return r
@@ -71,7 +74,7 @@ func replacements(names map[string]string, box string) []string {
 		"[nats, kv", "[/nats, kv", "-c nats -- nats ", "-c nats -- /nats ", "v0.1.0", shippedTag,
 		"<name>", boxName, "<pod>", "crashed", "<gateway id>", "openshell",
 		"registry.example/you/openshell-base:1", loaded.images.Workload, "registry.example/you/openshell-supervisor:1", loaded.images.Supervisor,
-		"registry.example/you/openshell-sandbox:1", loaded.images.Runtime,
+		"registry.example/you/openshell-sandbox:1", loaded.images.Runtime, "registry.example/you/openshell-gateway:1", "portcullis.test/gateway:1",
 	}
 	for _, daemon := range []string{"nswatch", "tokenauth", "supervisorctl", "lifecycle"} {
 		image, _, _ := strings.Cut(names[daemon], ":")
@@ -107,22 +110,25 @@ func (r *reader) demandReady(t *testing.T) {
 	}
 }
 
-// set does by the words of a document what a person does in an editor: each line is in the place of that with its key, or new in the stock table.
+// set does by the words of a document what a person does in an editor: each line is in the place of that with its key, or new in the table that
+// the document names, which is the stock one where it names none.
 func (r *reader) set(t *testing.T, name, lines string) {
 	t.Helper()
 	path := filepath.Join(r.shell.Dir, name)
 	before, err := os.ReadFile(path)
 	noError(t, err)
-	text := string(before)
+	text, table := string(before), "[openshell.drivers.kubernetes]\n"
 	for line := range strings.Lines(lines) {
-		key, _, _ := strings.Cut(line, " = ")
+		key, _, found := strings.Cut(line, " = ")
 		rule := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(key) + ` = .*\n`)
-		if rule.MatchString(text) {
+		switch {
+		case !found:
+			table = line
+		case rule.MatchString(text):
 			text = rule.ReplaceAllLiteralString(text, line)
-			continue
+		default:
+			text = strings.Replace(text, table, table+line, 1)
 		}
-		const table = "[openshell.drivers.kubernetes]\n"
-		text = strings.Replace(text, table, table+line, 1)
 	}
 	r.write(t, name, text)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,9 +33,9 @@ type reader struct {
 	// here are the pairs of shell.Here.
 	here  []string
 	typed map[string]int
-	// known are the blocks of README.md.
-	known map[string]bool
-	box   gateway.Sandbox
+	// known are the blocks of README.md, documents those that were read.
+	known, documents map[string]bool
+	box              gateway.Sandbox
 }
 
 // teamObjects are what the documents speak of and do not make: a Pod that ends again and again.
@@ -52,6 +53,8 @@ spec:
 var shows = []struct{ document, block, said string }{
 	{"README.md", "--for=condition=Available", "deployment.apps/lifecycle condition met"},
 	{"README.md", "--for=condition=Ready sandbox", "sandbox.agents.x-k8s.io/box condition met"},
+	{"README.md", "fence probe", "fence        enforced"},
+	{"allowlist.md", "allowlist show", "team-a"},
 	{"operator-mode.md", "allowlist show", "team-b"},
 	{"operator-mode.md", "get portcullis_allowlist openshell.snapshot", `"team-b"`},
 	{"operator-mode.md", "get namespace team-b", "Active"},
@@ -63,7 +66,7 @@ var shows = []struct{ document, block, said string }{
 
 // TestOperatorLabelOverlayAsDocumented installs the overlay on a cluster with nothing of ours by README.md alone, with the reference gateway for
 // the reader's, until a sandbox is ready. Then it types all that the other documents say of such a cluster, as it stands there, while the
-// sandbox runs. Others are the images' names alone.
+// sandbox runs, and at last removes it by docs/uninstall.md. Others are the images' names alone.
 func TestOperatorLabelOverlayAsDocumented(t *testing.T) {
 	t.Parallel()
 	installing.Lock()
@@ -71,8 +74,9 @@ func TestOperatorLabelOverlayAsDocumented(t *testing.T) {
 	r := newReader(t)
 	r.read(t, "README.md")
 	r.demandReady(t)
-	r.read(t, "docs/install.md")
-	r.read(t, "docs/operator-mode.md")
+	for _, document := range []string{"docs/install.md", "docs/operator-mode.md", "docs/allowlist.md"} {
+		r.read(t, document)
+	}
 	c := r.c
 	c.Apply(t, "team-a", fmt.Appendf(nil, teamObjects, loadShipped(t, c)["nswatch"]))
 	cluster.Eventually(t, "a Pod has ended once", func(ctx context.Context) error {
@@ -92,12 +96,31 @@ func TestOperatorLabelOverlayAsDocumented(t *testing.T) {
 	r.read(t, "docs/upgrade.md")
 	r.demandReady(t)
 	r.remove(t, r.box)
+	r.read(t, "docs/uninstall.md")
 	if r.typed["sh node"] < 20 || r.typed["sh node follows"] < 2 || r.typed["sh node fails"] != 1 {
 		t.Errorf("only these were typed: %v", r.typed)
 	}
 	for _, s := range shows {
 		if r.typed[s.document+" "+s.block] == 0 {
 			t.Errorf("%s has no block with %s", s.document, s.block)
+		}
+	}
+	r.demandAllRead(t)
+}
+
+// demandAllRead: no document has a block for this reader that was not read. docs/nats.md is typed as a whole by package broker.
+func (r *reader) demandAllRead(t *testing.T) {
+	t.Helper()
+	documents, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	noError(t, err)
+	for _, document := range documents {
+		all, err := commands.Read(document)
+		noError(t, err)
+		mine := slices.ContainsFunc(all, func(b commands.Block) bool {
+			return b.Is("sh node") || b.Is("sh node fails") || b.Is("sh node follows")
+		})
+		if name := filepath.Base(document); mine && !r.documents["docs/"+name] && name != "nats.md" {
+			t.Errorf("nobody reads docs/%s, which has commands for a node", name)
 		}
 	}
 }
@@ -107,7 +130,7 @@ func (r *reader) leave(t detached) {
 	if rendered, err := deploy.Render(r.shell.Dir); err == nil {
 		r.c.Withdraw(t, installed, rendered.Text)
 	}
-	for _, name := range []string{"team-a", "team-b", installed, sources} {
+	for _, name := range []string{"team-a", "team-b", "monitoring", installed, sources} {
 		namespaces := r.c.Client().CoreV1().Namespaces()
 		if err := namespaces.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Errorf("delete namespace %s: %v", name, err)
@@ -134,6 +157,7 @@ func (r *reader) write(t *testing.T, name, text string) {
 // read does what a document says, block by block. What docs/install.md has in the words of README.md has been done.
 func (r *reader) read(t *testing.T, document string) {
 	t.Helper()
+	r.documents[document] = true
 	all, err := commands.Read(filepath.Join("..", "..", document))
 	noError(t, err)
 	for _, b := range all {
@@ -143,6 +167,9 @@ func (r *reader) read(t *testing.T, document string) {
 		r.known[b.Text] = r.known[b.Text] || document == "README.md"
 		if strings.Contains(b.Text, "--for=condition=Ready sandbox") {
 			r.ask(t)
+		}
+		if strings.Contains(b.Text, "delete namespace "+installed) {
+			r.demandGatewayAlone(t)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), typingLimit)
 		r.do(ctx, t, b)

@@ -171,6 +171,10 @@ func (g *afar) EnsureWorkspace(ctx context.Context, name string) error {
 	return g.only(ctx, control.EnsureWorkspace, control.Request{Workspace: name})
 }
 
+func (g *afar) DeleteWorkspace(ctx context.Context, name string) error {
+	return g.only(ctx, control.DeleteWorkspace, control.Request{Workspace: name})
+}
+
 func (g *afar) Create(ctx context.Context, w gateway.Wish) (gateway.Sandbox, error) {
 	spec, err := protojson.Marshal(w.Spec)
 	noError(g.t, err)
@@ -275,7 +279,8 @@ func (g *afar) Subscribe() subscription {
 		defer close(s.events)
 		err := follow(func(line []byte) {
 			var e gateway.Event
-			if err := json.Unmarshal(line, &e); err != nil {
+			// Of a line that has come in part when nobody listens any more the rest never comes.
+			if err := json.Unmarshal(line, &e); err != nil && ctx.Err() == nil {
 				g.t.Errorf("an event that cannot be read: %v: %s", err, line)
 			}
 			select {
