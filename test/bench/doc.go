@@ -6,4 +6,7 @@
 //
 // supervisorctl is compared with a client that plays its writes: what it wrote for one sandbox is recorded, and written by client-go for
 // others, in the same order and with the same wait for the controller, without a read and without a check.
+//
+// What the relay and the NATS server take is measured without a cluster: each as a process, between ends in this one that ask and answer as
+// the daemons around it do.
 package bench

@@ -18,6 +18,8 @@ var update = flag.Bool("update", false, "write the tables of the documents anew;
 const (
 	configure = "../../docs/configure.md"
 	runbook   = "../../docs/runbook.md"
+	reasons   = "../../docs/reasons.md"
+	sizing    = "../../docs/sizing.md"
 )
 
 // own is what no daemon starts without.
@@ -64,22 +66,8 @@ var elsewhere = map[string]string{"lifecycle": "lifecycle.md", "relay": "lifecyc
 // TestConfigure: every key of every table of [portcullis] that any program reads, and every stock setting, is in docs/configure.md, or
 // its table is in the document of its daemon.
 func TestConfigure(t *testing.T) {
-	defaults := map[string]map[string]map[string]string{} // table, key, reader
-	for _, reader := range readers {
-		for table, keys := range effective(t, reader.args) {
-			if defaults[table] == nil {
-				defaults[table] = map[string]map[string]string{}
-			}
-			for key, value := range keys {
-				if defaults[table][key] == nil {
-					defaults[table][key] = map[string]string{}
-				}
-				defaults[table][key][reader.name] = value
-			}
-		}
-	}
 	tables := map[string]handbook.Table{"stock settings": stock()}
-	for table, keys := range defaults {
+	for table, keys := range defaults(t) {
 		name := strings.TrimPrefix(strings.TrimPrefix(table, "portcullis"), ".")
 		switch {
 		case elsewhere[name] != "":
@@ -93,6 +81,26 @@ func TestConfigure(t *testing.T) {
 		}
 	}
 	handbook.Check(t, configure, *update, tables)
+}
+
+// defaults are the settings that each program would use, by table, key and program.
+func defaults(t *testing.T) map[string]map[string]map[string]string {
+	t.Helper()
+	defaults := map[string]map[string]map[string]string{}
+	for _, reader := range readers {
+		for table, keys := range effective(t, reader.args) {
+			if defaults[table] == nil {
+				defaults[table] = map[string]map[string]string{}
+			}
+			for key, value := range keys {
+				if defaults[table][key] == nil {
+					defaults[table][key] = map[string]string{}
+				}
+				defaults[table][key][reader.name] = value
+			}
+		}
+	}
+	return defaults
 }
 
 // effective are the settings that a program would use, by table and key; those of the file are asked for and have no default.
