@@ -6,5 +6,5 @@
 //
 // Test code: whatever cannot be done fails the test.
 //
-// Callers: the tests of internal/app of the daemons.
+// Callers: the tests of internal/app of the daemons, and test/manual.
 package handbook

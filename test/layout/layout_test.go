@@ -12,7 +12,7 @@ import (
 
 const prefix = "github.com/portcullis-mesh/portcullis/"
 
-// longest is how many lines a hand-written file may have.
+// longest is how many lines a hand-written source file or a document may have: what a person reads in one sitting.
 const longest = 450
 
 // testOnly are packages that production code must not import.
@@ -49,6 +49,11 @@ func breaches(r repository) []string {
 	for _, m := range r.modules {
 		for _, breach := range moduleBreaches(m, packages[m.name]) {
 			found = append(found, "module "+m.name+" "+breach)
+		}
+	}
+	for _, d := range r.documents {
+		if d.lines > longest {
+			found = append(found, fmt.Sprintf("document %s has %d lines, more than %d: split it where a reader would stop", d.name, d.lines, longest))
 		}
 	}
 	return found
@@ -140,6 +145,8 @@ func tree() map[string]string {
 		"test/cluster/pinned/go.mod":   mod("test/cluster/pinned"),
 		"test/cluster/pinned/main.go":  "// Command pinned is built only.\npackage main\n",
 		"test/cluster/cluster.go":      doc + "package cluster\n\nimport _ \"" + prefix + "shared/natstest\"\n",
+		"README.md":                    strings.Repeat("\n", longest),
+		"proto/testdata/long.md":       strings.Repeat("\n", longest+1),
 		"tools/lint/go.mod":            mod("tools/lint"),
 		".cache/downloaded/go.mod":     mod("downloaded"),
 		".cache/downloaded/package.go": "package downloaded\n",
@@ -199,6 +206,10 @@ func TestBreachesAreFound(t *testing.T) {
 			},
 			"module gen is in go.work, and",
 		},
+		"a long document": {
+			map[string]string{"docs/x.md": strings.Repeat("\n", longest+1)}, "document docs/x.md has 451 lines",
+		},
+		"a long README":              {map[string]string{"README.md": strings.Repeat("\n", longest+1)}, "document README.md has 451 lines"},
 		"a service outside go.work":  {map[string]string{"services/c/go.mod": "module " + prefix + "services/c\n"}, "module services/c is not in go.work"},
 		"a module by another name":   {map[string]string{"tools/lint/go.mod": "module example.com/lint\n"}, "module tools/lint calls itself example.com/lint"},
 		"a module without a package": {map[string]string{"services/b/app/app.go": ""}, "module services/b has no package"},

@@ -23,8 +23,9 @@ var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 // repository is what the files of a repository say. Build tags do not count: a file that this system
 // does not build is read like any other.
 type repository struct {
-	modules  []module
-	packages []pkg
+	modules   []module
+	packages  []pkg
+	documents []document
 }
 
 // module is a directory with a go.mod.
@@ -48,6 +49,12 @@ type file struct {
 }
 
 func (f file) isTest() bool { return strings.HasSuffix(f.name, "_test.go") }
+
+// document is a text for readers, from the root of the repository.
+type document struct {
+	name  string
+	lines int
+}
 
 // moduleOf returns the name of the module that an import path belongs to, or "" for others' packages.
 func (r repository) moduleOf(imported string) string {
@@ -93,6 +100,12 @@ func read(t *testing.T, root string) repository {
 			delete(used, name)
 		case filepath.Ext(path) == ".go":
 			r.add(prefix+name, readFile(t, path))
+		case filepath.Ext(path) == ".md":
+			body, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			r.documents = append(r.documents, document{filepath.ToSlash(filepath.Join(name, entry.Name())), bytes.Count(body, []byte("\n"))})
 		}
 		return nil
 	})

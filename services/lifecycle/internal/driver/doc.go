@@ -28,7 +28,7 @@
 //
 // # Where codes differ from contract 2.7
 //
-// docs/lifecycle.md has every reason whose code is not the contract's, with why; a test computes them. In short:
+// docs/driver.md has every reason whose code is not the contract's, with why; a test computes them. In short:
 //
 //   - What could not be found out is UNAVAILABLE in CreateSandbox, StartSandbox, StopSandbox and ValidateSandboxCreate, also where the
 //     contract has INTERNAL, or FAILED_PRECONDITION for an allowlist that is not loaded (5.3); so it is in EnsureWorkspace and

@@ -9,18 +9,17 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
 
-// typable is a command with arguments within a text, linked the name of a section of the same document.
+// typable is a command with arguments within a text, linked the name of a section of the runbook.
 var (
 	typable = regexp.MustCompile("`(kubectl|nswatch|tokenauth|supervisorctl|lifecycle) [^`]+`")
-	linked  = regexp.MustCompile(`\]\(#([a-z-]+)\)`)
+	linked  = regexp.MustCompile(`\]\(runbook\.md#([a-z-]+)\)`)
 )
 
-// TestRunbookHasACommandForEachReason: what to do about a reason is, or begins with, something to type: a command in its row, or the
-// part of "Where to look" that the row names.
-func TestRunbookHasACommandForEachReason(t *testing.T) {
+// TestEachReasonHasACommand: what to do about a reason is, or begins with, something to type: a command in its row of docs/reasons.md, or
+// the part of the runbook's "Where to look" that the row names.
+func TestEachReasonHasACommand(t *testing.T) {
 	t.Parallel()
-	text := handbook.Read(t, runbook)
-	_, look, _ := strings.Cut(text, "\n## Where to look\n")
+	_, look, _ := strings.Cut(handbook.Read(t, runbook), "\n## Where to look\n")
 	look, _, _ = strings.Cut(look, "\n## ")
 	places := map[string]bool{} // those with a command
 	for section := range strings.SplitSeq(look, "\n### ") {
@@ -29,7 +28,7 @@ func TestRunbookHasACommandForEachReason(t *testing.T) {
 			places[strings.ReplaceAll(strings.ToLower(title), " ", "-")] = true
 		}
 	}
-	_, rows, _ := strings.Cut(text, "<!-- reasons -->")
+	_, rows, _ := strings.Cut(handbook.Read(t, reasons), "<!-- reasons -->")
 	rows, _, _ = strings.Cut(rows, "<!-- end of reasons -->")
 	byHand := handbook.LastCells(rows)
 	for _, spec := range verdict.Reasons() {

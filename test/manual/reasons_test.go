@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mesh/portcullis/shared/verdict"
 )
 
-// TestRunbook: every reason that there is has its row in docs/runbook.md, with what to do.
-func TestRunbook(t *testing.T) {
+// TestReasons: every reason that there is has its row in docs/reasons.md, with what to do.
+func TestReasons(t *testing.T) {
 	w := handbook.Table{Head: []string{"Reason", "Answer", "Means", "What to do"}}
 	for _, spec := range verdict.Reasons() {
 		answer := "no, " + code(spec)
@@ -21,7 +21,7 @@ func TestRunbook(t *testing.T) {
 		}
 		w.Rows = append(w.Rows, []string{"`" + string(spec.Reason) + "`", answer, spec.Doc})
 	}
-	handbook.Check(t, runbook, *update, map[string]handbook.Table{"reasons": w})
+	handbook.Check(t, reasons, *update, map[string]handbook.Table{"reasons": w})
 }
 
 // code is the default code as the contract writes it.
