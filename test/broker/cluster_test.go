@@ -143,7 +143,7 @@ func TestServersAreReplaced(t *testing.T) {
 }
 
 // TestTheOnlyServerIsReplaced: with its volume, and then without. Nothing is allowed that must not be, and what is listed is allowed again,
-// in the second case after the bootstrap.
+// in the second case after the bootstrap, in a list that is not older than the lost one (docs/nats.md, "A new beginning").
 func TestTheOnlyServerIsReplaced(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, "nats-0", single(t))
@@ -174,8 +174,12 @@ func TestTheOnlyServerIsReplaced(t *testing.T) {
 	n.start()
 	n.ready()
 	r.refuses("team-a", verdict.Stale)
+	former := r.Status()
 	bootstrap(t, 1, n.url())
 	r.allows("team-a")
+	if now := r.Status(); now.Epoch < former.Epoch || now.Epoch == former.Epoch && now.Revision < former.Revision {
+		t.Errorf("the new list has epoch %d, revision %d, and the lost one had %d, %d", now.Epoch, now.Revision, former.Epoch, former.Revision)
+	}
 	seen = end()
 	t.Logf("without: %d yes, %d no %v", seen.yes, seen.no, seen.reasons)
 }

@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -24,7 +23,8 @@ import (
 	"github.com/portcullis-mesh/portcullis/test/images"
 )
 
-// formerRevision names the variable that says which commit or tag is upgraded from; the parent of HEAD without.
+// formerRevision names the variable that says which commit or tag is upgraded from; without it, the newest in which what is installed differs
+// from the work tree.
 const formerRevision = "PORTCULLIS_UPGRADE_FROM"
 
 // release is what an operator has of one: the manifests, and the names of the images on the node.
@@ -42,7 +42,12 @@ func present(t *testing.T, c *cluster.Cluster) release {
 // former is the commit before, built from its own sources.
 func former(t *testing.T, c *cluster.Cluster) release {
 	t.Helper()
-	revision := cmp.Or(os.Getenv(formerRevision), "HEAD^")
+	revision := os.Getenv(formerRevision)
+	if revision == "" {
+		var err error
+		revision, err = images.Former(t.Context(), filepath.Join("..", ".."), "services", "shared", "proto", "deploy")
+		noError(t, err)
+	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	noError(t, err)
 	sources, err := images.CheckOut(t.Context(), filepath.Join("..", ".."), revision, dir)
@@ -64,23 +69,36 @@ func former(t *testing.T, c *cluster.Cluster) release {
 	return r
 }
 
-// An installation of the commit before, with sandboxes that it has made, is upgraded by applying the manifests and images of the work tree,
-// and goes back in the same way. The daemons are replaced in no order while traffic goes on, so that each speaks with those of the other
-// release. The gateway's Pod is replaced at last, by its operator: until then its relay is of the other release.
+// An installation of the commit before, with sandboxes that it has made, is upgraded to the manifests and images of the work tree, and goes back,
+// by the words of docs/upgrade.md: forth with one daemon after the other, back at once, so that the daemons are replaced in either order and
+// each speaks with those of the other release. Before, an upgrade whose images are nowhere is taken back. The gateway's Pod is replaced at last,
+// by its operator: until then its relay is of the other release.
 func TestOperatorLabelOverlayUpgrades(t *testing.T) {
-	i := install(t, relayBeside)
+	i := install(t, operatorLabel, relayBeside)
 	from, to := former(t, i.c), present(t, i.c)
 	w := &town{installation: i, whole: t}
-	w.apply(t, from) // all goes back before there is anything to lose
+	w.settleOperator(t)
+	forth, back := section(t, upgradeDocument, "## The upgrade"), section(t, upgradeDocument, "## Back")
+	if len(forth) != 2 || len(back) != 2 {
+		t.Fatalf("%s has %d and %d blocks of commands", upgradeDocument, len(forth), len(back))
+	}
+	atOnce, inOrder := forth[0].Text, forth[1].Text
+	w.apply(t, from, atOnce) // all goes back before there is anything to lose
 	w.replaceGateway(t)
 	settle(t, w)
+	w.under(t, "an upgrade that cannot be", func(t *testing.T) {
+		w.excuse(unproven) // NATS is replaced, too
+		w.applyAbsent(t, to, from)
+		w.apply(t, from, back[0].Text)
+		w.awaitVisitors(t)
+	})
 	for _, step := range []struct {
-		what string
-		to   release
-	}{{"upgrade", to}, {"rollback", from}} {
+		what, how string
+		to        release
+	}{{"upgrade", inOrder, to}, {"rollback", back[0].Text, from}} {
 		w.under(t, step.what, func(t *testing.T) {
-			w.excuse(unproven) // NATS is replaced, too
-			w.apply(t, step.to)
+			w.excuse(unproven)
+			w.apply(t, step.to, step.how)
 			w.awaitVisitors(t)
 		})
 		w.replaceGateway(t)
@@ -91,21 +109,65 @@ func TestOperatorLabelOverlayUpgrades(t *testing.T) {
 	w.remove(t, w.closed)
 }
 
-// apply is what an operator does: the jobs of before are in the way of others (docs/upgrade.md), and all the rest is applied at once.
-func (w *town) apply(t *testing.T, r release) {
+// upgradeDocument says how.
+const upgradeDocument = "docs/upgrade.md"
+
+// apply is what an operator does with a release: the commands of a block.
+func (w *town) apply(t *testing.T, r release, how string) {
 	t.Helper()
-	w.dropJobs(t)
 	w.hold(t)
-	w.deliver(t, r.tree, r.names)
-	applied := w.rendered.Text
-	w.whole.Cleanup(func() { w.c.Withdraw(w.whole, installed, applied) }) // one has what the other has not
-	w.awaitReady(t)
+	w.prepareRelease(t, r)
+	if _, err := w.place(t, w.dir).Run(t.Context(), how); err != nil {
+		t.Fatalf("%v: %s", err, unready(t.Context(), w.c))
+	}
+	awaitWorkloads(t, w.c, w.rendered)
 	for _, object := range w.rendered.Objects {
 		if name := object.GetName(); name != gatewaySet {
 			w.awaitRolledOut(t, object.GetKind(), name)
 		}
 	}
 	demandImages(t, w, r)
+}
+
+// prepareRelease writes the kustomization of a release, of which all is gone when the test has ended.
+func (w *town) prepareRelease(t *testing.T, r release) {
+	t.Helper()
+	w.compose(t, r.tree, r.names)
+	text := w.rendered.Text
+	w.whole.Cleanup(func() { w.c.Withdraw(w.whole, installed, text) }) // one has what the other has not
+}
+
+// applyAbsent applies a release with names of images that are nowhere, and then the one before as if nothing were in the way: the Jobs, which
+// wait for their images, are.
+func (w *town) applyAbsent(t *testing.T, r, before release) {
+	t.Helper()
+	names := map[string]string{}
+	for name, reference := range r.names {
+		names[name] = reference + "-absent"
+	}
+	w.hold(t)
+	w.prepareRelease(t, release{tree: r.tree, names: names})
+	shell := w.place(t, w.dir)
+	_, err := shell.Run(t.Context(), "kubectl delete job -n portcullis nats-bootstrap portcullis-provision --ignore-not-found\nkubectl apply -k .\n")
+	noError(t, err)
+	w.eventually(t, "a Job waits for its image", func(ctx context.Context) error {
+		pods, err := w.c.Client().CoreV1().Pods(installed).List(ctx, metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=portcullis-provision"})
+		if err != nil {
+			return err
+		}
+		for _, pod := range pods.Items {
+			for _, c := range pod.Status.ContainerStatuses {
+				if c.State.Waiting != nil && strings.Contains(c.State.Waiting.Reason, "ImagePull") {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("it does not: %s", unready(ctx, w.c))
+	})
+	w.prepareRelease(t, before)
+	if out, err := shell.Run(t.Context(), "kubectl apply -k .\n"); err == nil || !strings.Contains(out, "field is immutable") {
+		t.Errorf("an apply over Jobs that hang says %v\n%s", err, out)
+	}
 }
 
 // gatewaySet is that of the gateway's StatefulSet.

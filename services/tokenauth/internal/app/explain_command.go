@@ -43,7 +43,8 @@ func explainCommand(load command.Load[*Settings]) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain --token-file FILE",
 		Short: "Decide about one token, and show every step",
-		Long: `Decide about the token in a file as the daemon would, and show what each step saw.
+		Long: `Decide about the token in a file as the daemon would, and show what each step saw. The file - is the standard input, for a
+Pod of the daemon, into which nobody can put a file.
 
 The settings file, the variables and the flags are the daemon's. The command asks the API server, and in operator mode the
 allowlist in NATS, itself: it needs the daemon's credentials for both. [portcullis.mesh] is not looked at. Nothing is recorded,
@@ -60,7 +61,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			token, err := readToken(tokenFile)
+			token, err := readToken(tokenFile, cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
@@ -72,7 +73,7 @@ Exit codes:
 			return explain(cmd.Context(), cfg, own, token, func(r explanation.Report) error { return write(cmd.OutOrStdout(), r) })
 		},
 	}
-	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with the token; one line end at its end is no part of it")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with the token, - for the standard input; one line end at its end is no part of it")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, or json")
 	return cmd
 }
@@ -89,12 +90,12 @@ func formOf(output string) (func(io.Writer, explanation.Report) error, error) {
 	}
 }
 
+// standardInput is the name of the file that is none.
+const standardInput = "-"
+
 // readToken reads a token as it was presented: without the line end that editors and shells add.
-func readToken(path string) (string, error) {
-	if path == "" {
-		return "", errors.New("--token-file is not set; name the file with the token")
-	}
-	content, err := pemfile.File{Key: "--token-file", Path: path}.Read(pemfile.Max)
+func readToken(path string, input io.Reader) (string, error) {
+	content, err := readTokenFile(path, input)
 	if err != nil {
 		return "", err
 	}
@@ -105,6 +106,24 @@ func readToken(path string) (string, error) {
 		}
 	}
 	return string(content), nil
+}
+
+func readTokenFile(path string, input io.Reader) ([]byte, error) {
+	switch path {
+	case "":
+		return nil, errors.New("--token-file is not set; name the file with the token")
+	case standardInput:
+		content, err := io.ReadAll(io.LimitReader(input, pemfile.Max+1))
+		if err != nil {
+			return nil, fmt.Errorf("read the token from the standard input: %w", err)
+		}
+		if len(content) > pemfile.Max {
+			return nil, fmt.Errorf("the standard input is larger than %d bytes, which no token is", pemfile.Max)
+		}
+		return content, nil
+	default:
+		return pemfile.File{Key: "--token-file", Path: path}.Read(pemfile.Max)
+	}
 }
 
 // explain makes one decision and gives it to show. The error of a refusal says what was refused.

@@ -43,6 +43,33 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainReadsTheStandardInput: for a Pod, into which nobody can put a file. What is no token by its size is refused there as well.
+func TestExplainReadsTheStandardInput(t *testing.T) {
+	s := newSite(t, driverconf.ModeShared)
+	settings := s.settings(driverconf.ModeShared)
+	before := os.Stdin
+	t.Cleanup(func() { os.Stdin = before })
+	for name, c := range map[string]struct {
+		input, want string
+		code        int
+	}{
+		"a token": {apitest.Valid(driverconf.ModeShared).Token + "\n", apitest.Identity(driverconf.ModeShared), 0},
+		"nothing": {"", "credential_missing", 2},
+		"huge":    {strings.Repeat("x", 2<<20), "the standard input is larger than", 1},
+	} {
+		file, err := os.Open(write(t, "input", c.input))
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Stdin = file
+		got := program.Run(t.Context(), "explain", "--config", settings, "--token-file", "-")
+		_ = file.Close()
+		if got.Code != c.code || !strings.Contains(got.Stdout+got.Stderr, c.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // TestExplainNeedsNoPartOfTheMesh: it runs where the daemon's certificates are not.
 func TestExplainNeedsNoPartOfTheMesh(t *testing.T) {
 	s := newSite(t, driverconf.ModeShared)
