@@ -101,7 +101,7 @@ test-long: compiler ## Run the tests that take too long for make test: every wri
 	$(CLUSTER) run controlplane -- $(LONG) -v ./test/lifecycle
 	$(CLUSTER) run controlplane -- $(LONG) -skip OnANode -v ./test/demo/... ./test/images/... ./test/broker ./test/manual ./test/daemons
 	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; \
-		$(CLUSTER) run node -- $(LONG) -run 'Demo|Shipped|OperatorLabelOverlay' -v ./test/e2e; \
+		$(CLUSTER) run node -- $(LONG) -run 'Demo|Shipped|Overlay' -v ./test/e2e; \
 		$(CLUSTER) run node -- $(LONG) -run UpOnANode -v ./test/demo/cmd/demo; $(CLUSTER) down node; \
 		$(LONG) -run RunOnANode -v ./test/demo/cmd/demo; \
 	else echo "NOT RUN: the demo, the images and the overlay on a node need root."; fi
@@ -136,7 +136,7 @@ verify: $(BUF) $(PROTOC) ## Check that what is generated or pinned is current an
 		echo "verify $$m alone"; \
 		(cd $$m && export GOWORK=off && go mod tidy -diff && go build ./... && go vet -tags portcullis_long ./...); \
 	done
-	@for m in tools/*/ test/cluster/binaries/*/ test/deploy/crds test/deploy/promql test/broker/natscli; do (cd $$m && GOWORK=off go mod tidy -diff); done
+	@for m in tools/*/ test/cluster/binaries/*/ test/deploy/crds test/deploy/promql test/broker/natscli test/images/oras; do (cd $$m && GOWORK=off go mod tidy -diff); done
 
 .PHONY: vuln
 vuln: $(GOVULN) ## Look every module up in Go's vulnerability database, or in the copy that GOVULNDB names.

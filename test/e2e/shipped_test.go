@@ -5,8 +5,10 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +19,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/portcullis-mesh/portcullis/test/cluster"
+	"github.com/portcullis-mesh/portcullis/test/demo"
 	"github.com/portcullis-mesh/portcullis/test/images"
+	"github.com/portcullis-mesh/portcullis/test/manual/commands"
 )
 
 // shippedTag is that of the daemons' images on the node.
@@ -107,6 +111,53 @@ func TestShippedImagesRun(t *testing.T) {
 	}
 	c.AwaitPod(t, ns, "nats")
 	dials(t, asker, "nats."+ns+".svc:4222", true)
+}
+
+// TestShippedArchivesAsDocumented types what docs/images.md says to a node's containerd, where an archive is as make images writes it, for both
+// platforms and with its bills of materials. A Pod then runs it by the name that the document says, and containerd has got no other.
+func TestShippedArchivesAsDocumented(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, cluster.Node)
+	site, err := demo.Use(t.Context(), "the node", c.Kubeconfig())
+	noError(t, err)
+	const version = "v0.1.0"
+	place := t.TempDir()
+	build := exec.CommandContext(t.Context(), cluster.Build(t, "images", "test", "./images/cmd/images"), "--root", filepath.Join("..", ".."),
+		"--into", filepath.Join(place, "bin", "images"), "--version", version, "--commit", "e2e", "--created", "1700000000", "nswatch")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	shell := commands.Shell{Dir: place, Env: []string{"PATH=/usr/bin:/bin", "CONTAINERD_ADDRESS=" + site.Socket}, Here: strings.NewReplacer()}
+	list := func() []string {
+		out, err := shell.Run(t.Context(), "ctr --namespace k8s.io images list --quiet")
+		noError(t, err)
+		return strings.Fields(out)
+	}
+	before, typed := list(), 0
+	all, err := commands.Read(filepath.Join("..", "..", "docs", "images.md"))
+	noError(t, err)
+	for _, b := range all {
+		if !b.Is("sh containerd") {
+			continue
+		}
+		typed++
+		if out, err := shell.Run(t.Context(), b.Text); err != nil || !strings.Contains(out, "docker.io/portcullis/nswatch:"+version) {
+			t.Errorf("%s: %v\n%s", b.Where(), err, out)
+		}
+	}
+	if typed != 1 {
+		t.Errorf("%d blocks were typed", typed)
+	}
+	for _, image := range list() {
+		if !slices.Contains(before, image) && strings.Contains(image, "import-") {
+			t.Errorf("containerd has taken something else for an image: %s", image)
+		}
+	}
+	ns := c.Namespace(t, restricted)
+	c.Apply(t, ns, fmt.Appendf(nil, shippedPod, "imported", "portcullis/nswatch:"+version, `"version"`, ""))
+	if said := output(t, c, ns, "imported"); !strings.Contains(said, version) {
+		t.Errorf("it says %q", said)
+	}
 }
 
 // output waits until the Pod has ended well and returns what it wrote.

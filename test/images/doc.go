@@ -14,5 +14,6 @@
 //   - What deploy/images/Dockerfile builds has the same user, entry point, labels and build flags; a test holds both
 //     to that.
 //
-// Callers: the command images (`make images`), and the tests that run the shipped images on a node.
+// Callers: the command images (`make images`), and the tests that run the shipped images on a node. The module in oras pins the program with
+// which docs/images.md copies archives into a registry; package manual types it.
 package images

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -89,9 +88,9 @@ func sit(t *testing.T) *desk {
 	d := &desk{Site: lifecycle.Raise(t, c, reconcile.Newest(), "operator")}
 	dir, bin := t.TempDir(), t.TempDir()
 	for _, daemon := range mesh.Daemons() {
-		link(t, program.Path(t, daemon), filepath.Join(bin, daemon))
+		symlink(t, program.Path(t, daemon), filepath.Join(bin, daemon))
 	}
-	link(t, cluster.Build(t, "nats", "test/broker/natscli", "github.com/nats-io/natscli/nats"), filepath.Join(bin, "nats"))
+	symlink(t, cluster.Build(t, "nats", "test/broker/natscli", "github.com/nats-io/natscli/nats"), filepath.Join(bin, "nats"))
 	d.shell = commands.Shell{
 		Dir: dir,
 		Env: []string{"PATH=" + bin + ":/usr/bin:/bin", "HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "NATS_URL=" + d.Mesh.NATSURL()},
@@ -105,7 +104,7 @@ func sit(t *testing.T) *desk {
 	return d
 }
 
-func link(t *testing.T, to, from string) {
+func symlink(t *testing.T, to, from string) {
 	t.Helper()
 	if err := os.Symlink(to, from); err != nil {
 		t.Fatal(err)
@@ -194,45 +193,4 @@ func (d *desk) keepDeciding(t *testing.T) {
 			}
 		}
 	}()
-}
-
-// TestRepositoryAsDocumented types what is for the repository itself, in it.
-func TestRepositoryAsDocumented(t *testing.T) {
-	t.Parallel()
-	repository, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin := t.TempDir()
-	link(t, kubectl(t), filepath.Join(bin, "kubectl"))
-	shell := commands.Shell{
-		Dir: repository, Env: append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "MAKEFLAGS="), Here: strings.NewReplacer(),
-	}
-	ran := 0
-	for _, document := range documents(t) {
-		for _, b := range blocks(t, document) {
-			if !b.Is("sh repository") {
-				continue
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 5*patience)
-			if _, err := shell.Run(ctx, b.Text); err != nil {
-				t.Errorf("%s: %v", b.Where(), err)
-			}
-			cancel()
-			ran++
-		}
-	}
-	if ran < 2 {
-		t.Errorf("only %d blocks were typed", ran)
-	}
-}
-
-// kubectl is that of the machine, or the one of the Kubernetes that the test cluster runs.
-func kubectl(t *testing.T) string {
-	t.Helper()
-	path, err := exec.LookPath("kubectl")
-	if err != nil {
-		path = cluster.Build(t, "kubectl", "test/cluster/binaries/kubernetes", "k8s.io/kubernetes/cmd/kubectl")
-	}
-	return path
 }

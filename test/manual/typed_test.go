@@ -2,6 +2,7 @@ package manual_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,6 +24,8 @@ var typists = map[string]string{
 	"sh node":            "test/e2e TestOperatorLabelOverlayAsDocumented",
 	"sh node fails":      "test/e2e TestOperatorLabelOverlayAsDocumented",
 	"sh node follows":    "test/e2e TestOperatorLabelOverlayAsDocumented",
+	"sh node steps":      "test/e2e TestOperatorLabelOverlayRecovers",
+	"sh containerd":      "test/e2e TestShippedArchivesAsDocumented",
 	"sh elsewhere":       "", // below, command by command
 	"toml":               "", // settings, which configure_test.go and the daemons' own tests look at
 	"toml operator.toml": "test/broker TestTheDocumentIsTrue",
@@ -34,17 +37,25 @@ var typists = map[string]string{
 // natsDocument is typed as a whole, by test/broker TestTheDocumentIsTrue.
 const natsDocument = "docs/nats.md"
 
-// doneBy are the commands that another test does, in its own way: by their beginning, the test and what it runs.
-var doneBy = []struct{ command, test, how string }{
+// another is a command, by its beginning, that no reader types in its place: the test that has it, and how.
+type another struct{ command, test, how string }
+
+// is tells whether a line is the command, with what follows its beginning. A program's name alone is no beginning: whatever it can do would be
+// tested by that.
+func (a another) is(line string) bool {
+	return line == a.command || strings.Contains(a.command, " ") && strings.HasPrefix(line, a.command+" ")
+}
+
+// doneBy are the commands of blocks that another test types, or does in its own way.
+var doneBy = []another{
 	{"make demo", "test/demo/cmd/demo TestRun", "types it without root; TestRunOnANode types it as root, on a node of its own"},
 	{"make up", "test/demo/cmd/demo TestUp", "runs the program as make up does, and what it prints"},
 	{"make down", "test/demo/cmd/demo TestUp", "runs the program as make down does"},
-	{"make images", "test/images TestShippedImages", "builds all images as the command does, and looks into them"},
-	{"make check", "", "continuous integration, .ci/run"},
+	{"make check", "", "continuous integration, .ci/run: it runs this"},
 	{"make test-long", "", "by hand, before a release: it runs this"},
 	{"make test", "", "continuous integration, .ci/run: it runs this"},
-	{"make fuzz", "test/manual TestTargetsAreThere", "is a target of the Makefile; the fuzz targets' seeds run with make test"},
-	{"make", "test/manual TestTargetsAreThere", "lists the targets"},
+	{"make fuzz", "test/manual TestTargetsAreThere", "is listed by make; the fuzz targets' seeds run with make test"},
+	{"make", "test/manual TestTargetsAreThere", "types it"},
 	{"supervisorctl fence probe", "test/e2e TestFenceProbe", "runs it as a process, on a node that enforces policies, and on one that does not"},
 	{"curl -s 'http://127.0.0.1:9464/readyz?verbose'", "test/manual TestProgramsAsDocumented", "types it for docs/supervisorctl.md; here it needs what the command above it leaves running"},
 	{`eval "$(go run ./test/cluster/cmd/kube up node)"`, "test/cluster/nodelife TestNodeLeavesNothingBehind", "starts and ends a node of its own"},
@@ -99,9 +110,7 @@ func TestEveryCommandIsTyped(t *testing.T) {
 				case words == "text" && begins.MatchString(line) && !strings.ContainsAny(line, "►◄"):
 					t.Errorf("%s: nobody types %s", b.Where(), line)
 				case words == "sh elsewhere":
-					i := slices.IndexFunc(doneBy, func(e struct{ command, test, how string }) bool {
-						return line == e.command || strings.HasPrefix(line, e.command+" ")
-					})
+					i := slices.IndexFunc(doneBy, func(e another) bool { return e.is(line) })
 					if i < 0 {
 						t.Errorf("%s: no test does %s", b.Where(), line)
 						continue
@@ -111,7 +120,13 @@ func TestEveryCommandIsTyped(t *testing.T) {
 			}
 		}
 	}
-	for _, e := range doneBy {
+	demandUse(t, doneBy, used)
+}
+
+// demandUse demands that the tests are there, and that some document has each of the commands.
+func demandUse(t *testing.T, all []another, used map[string]bool) {
+	t.Helper()
+	for _, e := range all {
 		if demandTest(t, e.test); !used[e.command] {
 			t.Errorf("no document has the command %s, which is said to be tested", e.command)
 		}
@@ -140,17 +155,11 @@ func demandTest(t *testing.T, test string) {
 // inline are the commands within a text or a table, with arguments.
 var inline = regexp.MustCompile("`((?:kubectl|nswatch|tokenauth|supervisorctl|lifecycle|nats|make|go run|curl|skopeo|ctr) [^`]+)`")
 
-// mentioned are commands within a text that are no advice to type them as they stand.
-var mentioned = []string{
-	"kubectl debug",                   // what ends a run
-	"make vuln",                       // needs the vulnerability database
-	"make demo KUBE=current",          // test/demo/cmd/demo TestRun types it, on a control plane of its own
-	"nats server check kv",            // what is refused
-	"go run ./test/images/cmd/images", // --help
-	"kubectl create secret generic --type=kubernetes.io/tls", // a part of a step that services/nswatch/internal/provision does whole
-	// Programs of others that take OCI archives. test/images TestShippedImages holds the archives to the format, and test/e2e has containerd
-	// import each of them.
-	"skopeo copy", "ctr --namespace k8s.io images import",
+// mentioned are commands within a text that stand in no block.
+var mentioned = []another{
+	{"kubectl debug", "test/supervisor TestDamage", "adds a container to a Pod by the same subresource, and has the run end"},
+	{"make demo KUBE=current", "test/demo/cmd/demo TestRun", "types it, on a control plane of its own"},
+	{"nats server check kv", "test/broker TestEverythingElseIsDenied", "has the server refuse whatever goes without the prefix, which is what the document says of it"},
 }
 
 // TestCommandsInTexts: a command within a text is, or begins or ends, one that stands in a block somewhere and is typed.
@@ -166,27 +175,36 @@ func TestCommandsInTexts(t *testing.T) {
 			}
 		}
 	}
+	used := map[string]bool{}
 	for _, document := range documents(t) {
 		for _, found := range inline.FindAllStringSubmatch(handbook.Read(t, document), -1) {
-			if !strings.Contains(typed.String(), found[1]) && !slices.ContainsFunc(mentioned, func(m string) bool { return strings.HasPrefix(found[1], m) }) {
-				t.Errorf("%s: nobody types `%s`", document, found[1])
+			if strings.Contains(typed.String(), found[1]) {
+				continue
 			}
+			i := slices.IndexFunc(mentioned, func(e another) bool { return strings.HasPrefix(found[1], e.command) })
+			if i < 0 {
+				t.Errorf("%s: nobody types `%s`", document, found[1])
+				continue
+			}
+			used[mentioned[i].command] = true
 		}
 	}
+	demandUse(t, mentioned, used)
 }
 
-// TestTargetsAreThere: every target of make that a document names is in the Makefile, with what it is for.
+// TestTargetsAreThere types make, which lists the targets with what each is for: those that a document names are there.
 func TestTargetsAreThere(t *testing.T) {
 	t.Parallel()
-	makefile := handbook.Read(t, root+"/Makefile")
+	list := exec.CommandContext(t.Context(), "make", "--no-print-directory")
+	list.Dir, list.Env = root, append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
+	targets, err := list.Output()
+	if err != nil {
+		t.Fatalf("make: %v\n%s", err, targets)
+	}
 	for _, document := range documents(t) {
-		text, err := os.ReadFile(document)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, found := range regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)").FindAllStringSubmatch(string(text), -1) {
-			if !regexp.MustCompile(`(?m)^` + found[1] + `:.*## `).MatchString(makefile) {
-				t.Errorf("%s: there is no make %s", document, found[1])
+		for _, found := range regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)").FindAllStringSubmatch(handbook.Read(t, document), -1) {
+			if !regexp.MustCompile(`(?m)^ +` + found[1] + ` +[A-Z]`).Match(targets) {
+				t.Errorf("%s: there is no make %s in\n%s", document, found[1], targets)
 			}
 		}
 	}

@@ -6,6 +6,9 @@
 //	sh fails         each line must fail
 //	sh follows       each line goes on until it is interrupted, and writes something before
 //	sh node ...      the same on a real node with an installed overlay: package e2e types it
+//	sh repository    must succeed in a checkout of this repository
+//	sh containerd    must succeed on a node, beside bin/images: package e2e types it
+//	sh node steps    one step of several there, between which the document has the reader wait, or that take something away
 //	sh elsewhere     another test does what it says; package manual names that test
 //
 // # Invariants
