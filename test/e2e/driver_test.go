@@ -42,12 +42,12 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// liveUpdate: the label of a namespace decides, from the moment on at which it changes, about new sandboxes, starts and tokens, and
-// about nothing that is there.
+// liveUpdate: the label of a namespace, or the file that names it, decides, from the moment on at which it changes, about new sandboxes, starts
+// and tokens, and about nothing that is there.
 func liveUpdate(t *testing.T, h *house) {
 	ns := h.namespace(t, "team")
 	h.demandRefused(t, ns, "early", codes.PermissionDenied) // by EnsureWorkspace, which the gateway asks first for a workspace it does not know
-	h.label(t, ns, true)
+	h.admit(t, ns, true)
 	h.awaitAllowed(t, ns)
 	boxes := make([]gateway.Sandbox, 2)
 	wishes := []gateway.Wish{h.wish(t, ns, "runs"), h.wish(t, ns, "rests")}
@@ -61,7 +61,7 @@ func liveUpdate(t *testing.T, h *house) {
 	}
 	before := h.traces(t, runs)
 
-	h.label(t, ns, false)
+	h.admit(t, ns, false)
 	h.awaitRefused(t, ns)
 	h.demandRefused(t, ns, "late", codes.FailedPrecondition)
 	if got := h.does(t, runs.ID, "echo", "still here"); got != "still here" {
@@ -75,7 +75,7 @@ func liveUpdate(t *testing.T, h *house) {
 	h.demandListed(t, runs)
 	h.demandTraces(t, runs, before)
 
-	h.label(t, ns, true)
+	h.admit(t, ns, true)
 	h.awaitAllowed(t, ns)
 	h.demandToken(t, runs)
 	h.demandTraces(t, runs, before)
@@ -244,11 +244,12 @@ func (h *house) restart(t testing.TB, s gateway.Sandbox) error {
 func (h *house) traces(t testing.TB, s gateway.Sandbox) map[string]string {
 	t.Helper()
 	found := map[string]string{}
+	namespace, name := h.place(s.Workspace, s.Name)
 	core := h.c.Client().CoreV1()
-	pods, err := core.Pods(s.Workspace).List(t.Context(), metav1.ListOptions{})
+	pods, err := core.Pods(namespace).List(t.Context(), metav1.ListOptions{})
 	noError(t, err)
 	for _, pod := range pods.Items {
-		if pod.Name != s.Name && !strings.Contains(pod.Name, s.ID) {
+		if pod.Name != name && !strings.Contains(pod.Name, s.ID) {
 			continue
 		}
 		found["Pod "+pod.Name] = fmt.Sprint(pod.UID, pod.DeletionTimestamp, pod.Status.Phase)
@@ -256,14 +257,14 @@ func (h *house) traces(t testing.TB, s gateway.Sandbox) map[string]string {
 			found["container "+c.Name+" of "+pod.Name] = fmt.Sprint(c.ContainerID, c.RestartCount, began(c.State))
 		}
 	}
-	secrets, err := core.Secrets(s.Workspace).List(t.Context(), metav1.ListOptions{})
+	secrets, err := core.Secrets(namespace).List(t.Context(), metav1.ListOptions{})
 	noError(t, err)
 	for _, secret := range secrets.Items {
 		if strings.Contains(secret.Name, s.ID) {
 			found["Secret "+secret.Name] = string(secret.UID) + secret.ResourceVersion
 		}
 	}
-	policies, err := h.c.Client().NetworkingV1().NetworkPolicies(s.Workspace).List(t.Context(), metav1.ListOptions{})
+	policies, err := h.c.Client().NetworkingV1().NetworkPolicies(namespace).List(t.Context(), metav1.ListOptions{})
 	noError(t, err)
 	for _, policy := range policies.Items {
 		found["NetworkPolicy "+policy.Name] = string(policy.UID) + policy.ResourceVersion

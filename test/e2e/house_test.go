@@ -50,11 +50,22 @@ type house struct {
 	key    string // of the label that makes one of them a workspace
 	// prepare does in a namespace what belongs there before its first sandbox; nil where nothing does.
 	prepare func(t testing.TB, namespace string)
+	// placed is where a sandbox is that does not have its own name in the namespace of its workspace's name; nil in operator mode.
+	placed func(workspace, sandbox string) (namespace, name string)
+}
+
+// place is the namespace of a sandbox and the name of its object there (contract 4.1).
+func (h *house) place(workspace, sandbox string) (namespace, name string) {
+	if h.placed == nil {
+		return workspace, sandbox
+	}
+	return h.placed(workspace, sandbox)
 }
 
 // users is what users ask of a gateway, wherever it runs.
 type users interface {
 	EnsureWorkspace(ctx context.Context, name string) error
+	DeleteWorkspace(ctx context.Context, name string) error
 	Create(ctx context.Context, w gateway.Wish) (gateway.Sandbox, error)
 	Start(ctx context.Context, id string) (gateway.Sandbox, error)
 	Stop(ctx context.Context, id string) error
@@ -195,13 +206,13 @@ func (h *house) namespace(t testing.TB, name string) string {
 func (h *house) workspace(t testing.TB, name string) string {
 	t.Helper()
 	ns := h.namespace(t, name)
-	h.label(t, ns, true)
+	h.admit(t, ns, true)
 	h.awaitAllowed(t, ns)
 	return ns
 }
 
-// label puts the label that makes a namespace a workspace on it, or takes it away.
-func (h *house) label(t testing.TB, namespace string, on bool) {
+// admit has a namespace be a workspace from now on, or no longer: it puts the label on it or takes that away.
+func (h *house) admit(t testing.TB, namespace string, on bool) {
 	t.Helper()
 	value := `"allowed"`
 	if !on {
@@ -220,7 +231,8 @@ func (h *house) awaitAllowed(t testing.TB, namespace string) {
 // wish is a sandbox that runs until it is stopped. The volume of its workspace is made, which no provisioner does here.
 func (h *house) wish(t testing.TB, workspace, name string) gateway.Wish {
 	t.Helper()
-	volume(t, h.c, workspace, "workspace-"+name)
+	namespace, object := h.place(workspace, name)
+	volume(t, h.c, namespace, "workspace-"+object)
 	return gateway.Wish{Workspace: workspace, Name: name, Spec: &computev1.DriverSandboxSpec{
 		LogLevel: "info", Command: companions.Workload("sleep"), Template: &computev1.DriverSandboxTemplate{},
 	}}
@@ -290,7 +302,8 @@ func (h *house) remove(t testing.TB, s gateway.Sandbox) {
 	defer cancel()
 	noError(t, h.gateway.Delete(ctx, s.ID))
 	noError(t, h.gateway.AwaitRemoved(ctx, s.ID))
-	h.awaitNothing(t, s.Workspace, s.ID, s.Name)
+	namespace, name := h.place(s.Workspace, s.Name)
+	h.awaitNothing(t, namespace, s.ID, name)
 }
 
 // awaitNothing waits until no object of a sandbox is there.

@@ -25,7 +25,7 @@ func (i *installation) again(t *testing.T) {
 // dropJobs takes away the Jobs of before, which are in the way of others (docs/upgrade.md).
 func (i *installation) dropJobs(t *testing.T) {
 	t.Helper()
-	for _, job := range []string{"portcullis-provision", "nats-bootstrap"} {
+	for _, job := range jobs {
 		background := metav1.DeletePropagationBackground
 		err := i.c.Client().BatchV1().Jobs(installed).Delete(t.Context(), job, metav1.DeleteOptions{PropagationPolicy: &background})
 		if err != nil && !apierrors.IsNotFound(err) {

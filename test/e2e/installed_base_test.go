@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -52,15 +53,18 @@ const (
 	lifecycleBeside = "lifecycle"
 )
 
-// installation is the overlay for operator mode by label as an operator installs it, with the reference gateway in a Pod. It is a house: all
-// that users do and see there they do and see here.
+// installation is an overlay as an operator installs it, with the reference gateway in a Pod. It is a house: all that users do and see there
+// they do and see here.
 type installation struct {
 	*house
 	rendered *deploy.Rendering
+	overlay  overlay
 	sidecar  string // which is beside the gateway
 	// components are those of the operator's kustomization.
 	components []string
 	dir        string // of the operator's kustomization
+	// files are further ones of it, by name.
+	files map[string]string
 	// gatewayManifest are the objects of the gateway's operator.
 	gatewayManifest string
 	// amend changes the operator's settings, if it is there.
@@ -69,32 +73,39 @@ type installation struct {
 	supervisors *grpc.ClientConn
 }
 
-// install installs the manifests and images of this work tree with further components, and returns when all is ready. What it made is gone
-// when the test has ended.
-func install(t *testing.T, sidecar string, components ...string) *installation {
+// install installs an overlay with the manifests and images of this work tree and with further components, and returns when all is ready.
+// What it made is gone when the test has ended.
+func install(t *testing.T, name, sidecar string, components ...string) *installation {
 	t.Helper()
+	o, known := overlays[name]
+	if !known {
+		t.Fatalf("nothing is known of an overlay %q", name)
+	}
 	installing.Lock()
 	t.Cleanup(installing.Unlock)
 	id := make([]byte, 4)
 	_, _ = rand.Read(id) // never fails
 	i := &installation{
 		house:   &house{c: cluster.Start(t, cluster.Node), prefix: "installed-" + hex.EncodeToString(id) + "-", key: "openshell.ai/sandboxes"},
-		sidecar: sidecar, components: append([]string{"certs-job", "gateway-sidecar/" + sidecar}, components...),
+		overlay: o, sidecar: sidecar, components: append([]string{"certs-job", "gateway-sidecar/" + sidecar}, components...), files: map[string]string{},
 	}
-	if slices.Contains(components, rightsPerWorkspace) {
+	i.overlay.name, i.placed = name, o.placed
+	if i.perWorkspace() {
 		i.prepare = i.prepareWorkspace
 	}
 	i.c.DNS(t)
 	loadGateway(t, i.c)
 	loadImages(t, i.c)
 	names := loadShipped(t, i.c)
-	agentsandbox.Start(t, i.c.RESTConfig(), agentsandbox.Config{Owns: agentsandbox.NamespacePrefix(i.prefix), Dialect: reconcile.Newest()})
+	agentsandbox.Start(t, i.c.RESTConfig(), agentsandbox.Config{Owns: o.sandboxes(i.prefix), Dialect: reconcile.Newest()})
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	noError(t, err)
 	i.dir = dir
-	volume(t, i.c, installed, "data-nats-0")
+	for n := range o.servers {
+		volume(t, i.c, installed, fmt.Sprintf("data-nats-%d", n))
+	}
 	volume(t, i.c, installed, "records-openshell-0")
-	parts := []string{gatewayWorkload, doorPolicy, gatewaySecret, clientSecret}
+	parts := append([]string{gatewayWorkload, doorPolicy, gatewaySecret, clientSecret}, o.objects...)
 	if !slices.Contains(components, supervisorsPart) {
 		parts = append(parts, supervisorsPolicy, sourceRights)
 	}
@@ -117,15 +128,22 @@ func install(t *testing.T, sidecar string, components ...string) *installation {
 // deliver applies the manifests of a work tree with the images of these names, over what there is.
 func (i *installation) deliver(t *testing.T, tree string, names map[string]string) {
 	t.Helper()
+	i.compose(t, tree, names)
+	i.c.Apply(t, installed, i.rendered.Text)
+}
+
+// compose writes what an operator applies: the manifests of a work tree with the images of these names.
+func (i *installation) compose(t *testing.T, tree string, names map[string]string) {
+	t.Helper()
 	manifests, err := filepath.Abs(filepath.Join(tree, "deploy", "kustomize"))
 	noError(t, err)
-	settings, err := os.ReadFile(filepath.Join(manifests, "overlays", "operator-label", "gateway.toml"))
+	settings, err := os.ReadFile(filepath.Join(manifests, "overlays", i.overlay.name, "gateway.toml"))
 	noError(t, err)
-	noError(t, os.WriteFile(filepath.Join(i.dir, "gateway.toml"), []byte(i.own(t, string(settings))), 0o600))
-	noError(t, os.WriteFile(filepath.Join(i.dir, "gateway.yaml"), []byte(i.gatewayManifest), 0o600))
+	files := map[string]string{"gateway.toml": i.own(t, string(settings)), "gateway.yaml": i.gatewayManifest}
+	maps.Copy(files, i.files)
 	manifests, err = filepath.Rel(i.dir, manifests) // kustomize takes no other
 	noError(t, err)
-	text := fmt.Sprintf(kustomization, manifests)
+	text := fmt.Sprintf(kustomization, manifests, i.overlay.name, i.overlay.kustomization)
 	for _, component := range i.components {
 		text += fmt.Sprintf("  - %s/components/%s\n", manifests, component)
 	}
@@ -137,21 +155,23 @@ func (i *installation) deliver(t *testing.T, tree string, names map[string]strin
 			text += fmt.Sprintf("  - {name: %s, newName: %s, newTag: %q}\n", said, image, tag)
 		}
 	}
-	noError(t, os.WriteFile(filepath.Join(i.dir, "kustomization.yaml"), []byte(text), 0o600))
+	files["kustomization.yaml"] = text
+	for name, content := range files {
+		noError(t, os.WriteFile(filepath.Join(i.dir, name), []byte(content), 0o600))
+	}
 	i.rendered, err = deploy.Render(i.dir)
 	noError(t, err)
-	i.c.Apply(t, installed, i.rendered.Text)
 }
 
-// kustomization is what an operator writes: the overlay as it is shipped, Secrets that are made in the cluster, settings of his own, the
-// gateway with what belongs beside it, and images.
+// kustomization is what an operator writes: the overlay as it is shipped, Secrets that are made in the cluster, settings of his own, what else
+// he needs, the gateway with what belongs beside it, and images.
 const kustomization = `
 apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
-resources: [%[1]s/overlays/operator-label, gateway.yaml]
+resources: [%[1]s/overlays/%[2]s, gateway.yaml]
 configMapGenerator:
   - {name: portcullis-config, namespace: portcullis, behavior: replace, files: [gateway.toml]}
-components:
+%[3]scomponents:
 `
 
 // supervisorsPart is the component with which supervisors get to the gateway; without it an operator makes what it has by himself.
@@ -159,6 +179,11 @@ const supervisorsPart = "gateway-sidecar/supervisors"
 
 // rightsPerWorkspace is the component with which the daemons change something in prepared namespaces alone.
 const rightsPerWorkspace = "rights-per-workspace"
+
+// perWorkspace says that the daemons change something in prepared namespaces alone.
+func (i *installation) perWorkspace() bool {
+	return slices.Contains(i.components, rightsPerWorkspace)
+}
 
 // prepareWorkspace installs in a namespace what a platform team installs there.
 func (i *installation) prepareWorkspace(t testing.TB, namespace string) {
@@ -185,13 +210,14 @@ func (i *installation) own(t *testing.T, settings string) string {
 		`"registry.example/openshell-base:1"`:       `"` + loaded.images.Workload + `"`,
 		`"registry.example/openshell-supervisor:1"`: `"` + loaded.images.Supervisor + `"`,
 		`"registry.example/openshell-sandbox:1"`:    `"` + loaded.images.Runtime + `"`,
-		// Which supervisors believe the gateway by.
-		"grpc_endpoint = ": "client_tls_secret_name = \"openshell-client-tls\"\ngrpc_endpoint = ",
+	}
+	if !strings.Contains(settings, "client_tls_secret_name = ") { // which supervisors believe the gateway by
+		changes["grpc_endpoint = "] = "client_tls_secret_name = \"openshell-client-tls\"\ngrpc_endpoint = "
 	}
 	if i.sidecar == lifecycleBeside { // it serves no relays
 		changes["relay_listen_address = \":8445\"\n"] = ""
 	}
-	if slices.Contains(i.components, rightsPerWorkspace) {
+	if i.perWorkspace() {
 		changes["default_image = "] = "service_account_name = \"openshell-sandbox\"\ndefault_image = "
 	}
 	for from, to := range changes {
@@ -247,11 +273,12 @@ func (i *installation) exchange(ctx context.Context, s gateway.Sandbox) error {
 // exchangeOf is exchange with the token of a Pod in the sandbox's namespace.
 func (i *installation) exchangeOf(ctx context.Context, s gateway.Sandbox, name string) error {
 	core := i.c.Client().CoreV1()
-	pod, err := core.Pods(s.Workspace).Get(ctx, name, metav1.GetOptions{})
+	namespace, _ := i.place(s.Workspace, s.Name)
+	pod, err := core.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("find the Pod whose token is presented: %w", err)
 	}
-	answer, err := core.ServiceAccounts(s.Workspace).CreateToken(ctx, pod.Spec.ServiceAccountName, &authenticationv1.TokenRequest{
+	answer, err := core.ServiceAccounts(namespace).CreateToken(ctx, pod.Spec.ServiceAccountName, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{
 			Audiences:      []string{"openshell-gateway"},
 			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/gateway"
@@ -53,12 +55,12 @@ func (i *installation) entries(daemon string, meant func(map[string]any) bool) (
 	return found
 }
 
-// fencedRun: a command runs in a Pod that reaches nothing that an ordinary Pod beside it reaches, whose token is nobody's, and whose
-// workspace outlives a run.
-func fencedRun(t *testing.T, i *installation) {
-	ns := i.workspace(t, "fenced")
+// fencedRun: in a workspace that may be used a command runs in a Pod that reaches nothing that an ordinary Pod beside it reaches, whose token is
+// nobody's, and whose files outlive a run.
+func fencedRun(t *testing.T, i *installation, workspace string) {
+	ns, object := i.place(workspace, "box")
 	i.c.Apply(t, ns, fmt.Appendf(nil, probePod, "other", cluster.ProbeImage))
-	s, err := i.create(t, i.wish(t, ns, "box"))
+	s, err := i.create(t, i.wish(t, workspace, "box"))
 	noError(t, err)
 	if got := i.does(t, s.ID, "echo", "hello from inside"); got != "hello from inside" {
 		t.Errorf("the command says %q", got)
@@ -75,7 +77,7 @@ func fencedRun(t *testing.T, i *installation) {
 	if found := open(said); !found[own] || len(found) != 1 {
 		t.Errorf("from inside the fence: %s", said)
 	}
-	if err := i.exchangeOf(t.Context(), s, s.Name); !slices.Contains([]codes.Code{codes.PermissionDenied, codes.Unauthenticated}, status.Code(err)) {
+	if err := i.exchangeOf(t.Context(), s, object); !slices.Contains([]codes.Code{codes.PermissionDenied, codes.Unauthenticated}, status.Code(err)) {
 		t.Errorf("the workload's Pod, with a token of its own, is answered %v", err)
 	}
 	i.does(t, s.ID, "write", "/sandbox/note", "kept")
@@ -135,14 +137,21 @@ func unprepared(t *testing.T, i *installation) {
 	i.awaitNothing(t, ns, "box", "box")
 }
 
-// outage: while no nswatch runs nobody knows whether the list is current, and all that asks it is refused, with another answer than a no;
-// what does not ask it goes on. When nswatch is back the gate opens by itself.
-func outage(t *testing.T, i *installation) {
-	ns := i.workspace(t, "outage")
+// absence is of a workload's replicas, all but the first left, without which nobody knows whether the list is current. The reasons are those for
+// which what asks the list is refused then.
+type absence struct {
+	kind, name string
+	left       int32
+	reasons    []string
+}
+
+// outage: while nobody knows whether the list is current all that asks it is refused, with another answer than a no; what does not ask it goes
+// on. When who was away is back the gate opens by itself.
+func outage(t *testing.T, i *installation, ns string, away absence) {
 	s, err := i.create(t, i.wish(t, ns, "box"))
 	noError(t, err)
 	noError(t, i.exchange(t.Context(), s))
-	replicas := i.scale(t, mesh.Nswatch, 0)
+	replicas := i.scale(t, away.kind, away.name, away.left)
 	former := i.log(mesh.Lifecycle, refusal(ns))
 	cluster.Eventually(t, "the gate closes", func(ctx context.Context) error {
 		if err := i.gateway.EnsureWorkspace(ctx, ns); status.Code(err) != codes.Unavailable {
@@ -155,7 +164,7 @@ func outage(t *testing.T, i *installation) {
 		if len(lines) <= len(former) {
 			return errors.New("it has not")
 		}
-		if reason := lines[len(lines)-1]["reason"]; reason != "stale" && reason != "withdrawn" {
+		if reason := lines[len(lines)-1]["reason"]; !slices.Contains(away.reasons, fmt.Sprint(reason)) {
 			t.Errorf("the reason is %v", lines[len(lines)-1])
 		}
 		return nil
@@ -171,7 +180,7 @@ func outage(t *testing.T, i *installation) {
 	}
 	i.demandListed(t, s)
 	noError(t, i.stop(t, s))
-	i.scale(t, mesh.Nswatch, replicas)
+	i.scale(t, away.kind, away.name, replicas)
 	i.awaitAllowed(t, ns)
 	ctx, cancel := context.WithTimeout(t.Context(), upLimit)
 	defer cancel()
@@ -188,22 +197,30 @@ func refusal(namespace string) func(map[string]any) bool {
 	}
 }
 
-// scale sets how many replicas a daemon has, waits until it is so, and returns how many it had.
-func (i *installation) scale(t *testing.T, daemon string, replicas int32) (former int32) {
+// scale sets how many replicas a workload has, waits until those that are too many are gone, or those that were missing available, and returns
+// how many it had.
+func (i *installation) scale(t *testing.T, kind, name string, replicas int32) (former int32) {
 	t.Helper()
-	deployments := i.c.Client().AppsV1().Deployments(installed)
-	d, err := deployments.Get(t.Context(), daemon, metav1.GetOptions{})
+	w, err := i.workloads(kind).Get(t.Context(), name, metav1.GetOptions{})
 	noError(t, err)
-	former = *d.Spec.Replicas
+	number := func(w *unstructured.Unstructured, path ...string) int32 {
+		n, _, err := unstructured.NestedInt64(w.Object, path...)
+		noError(t, err)
+		return int32(n)
+	}
+	former = number(w, "spec", "replicas")
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
-	_, err = deployments.Patch(t.Context(), daemon, "application/merge-patch+json", patch, metav1.PatchOptions{})
+	_, err = i.workloads(kind).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
 	noError(t, err)
-	cluster.Eventually(t, fmt.Sprintf("%s has %d replicas", daemon, replicas), func(ctx context.Context) error {
-		d, err := deployments.Get(ctx, daemon, metav1.GetOptions{})
-		if err == nil && (d.Status.Replicas != replicas || d.Status.AvailableReplicas != replicas) {
-			err = fmt.Errorf("%+v", d.Status)
+	i.eventually(t, fmt.Sprintf("%s has %d replicas", name, replicas), func(ctx context.Context) error {
+		w, err := i.workloads(kind).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
 		}
-		return err
+		if there, available := number(w, "status", "replicas"), number(w, "status", "availableReplicas"); there != replicas || replicas > former && available != replicas {
+			return fmt.Errorf("%d are there and %d available: %s", there, available, unready(ctx, i.c))
+		}
+		return nil
 	})
 	return former
 }

@@ -5,15 +5,18 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/portcullis-mesh/portcullis/test/cluster"
 	"github.com/portcullis-mesh/portcullis/test/deploy"
+	"github.com/portcullis-mesh/portcullis/test/mesh"
 )
 
 // The overlay for operator mode by label, installed as an operator installs it, on a cluster that enforces what it says, with a gateway in a
@@ -26,14 +29,14 @@ import (
 // last, "everything goes", is withdraw.
 func TestOperatorLabelOverlay(t *testing.T) {
 	t.Parallel()
-	i := install(t, relayBeside)
+	i := install(t, operatorLabel, relayBeside)
 	i.demandNoRestart(t)
 	i.demandListFollowsLabels(t)
 	i.demandClosed(t)
 	liveUpdate(t, i.house)
-	fencedRun(t, i)
+	fencedRun(t, i, i.workspace(t, "fenced"))
 	takeOver(t, i)
-	outage(t, i)
+	outage(t, i, i.workspace(t, "outage"), absence{kind: "deployments", name: mesh.Nswatch, reasons: []string{"stale", "withdrawn"}})
 	wrongSelector(t, i)
 	i.demandNoRestart(t)
 }
@@ -42,18 +45,23 @@ func TestOperatorLabelOverlay(t *testing.T) {
 // platform team has let them.
 func TestOperatorLabelOverlayWithoutRelay(t *testing.T) {
 	t.Parallel()
-	i := install(t, lifecycleBeside, supervisorsPart, sourcePart, rightsPerWorkspace)
+	i := install(t, operatorLabel, lifecycleBeside, supervisorsPart, sourcePart, rightsPerWorkspace)
 	unprepared(t, i)
 	i.demandSSH(t)
 	liveUpdate(t, i.house)
 	i.demandNoRestart(t)
 }
 
+// jobs are those that do something once, in the order in which they can.
+var jobs = []string{"portcullis-provision", "nats-bootstrap"}
+
 // awaitReady waits until what is made once has been made, and every Pod is ready.
 func (i *installation) awaitReady(t *testing.T) {
 	t.Helper()
-	for _, job := range []string{"portcullis-provision", "nats-bootstrap"} {
-		awaitJob(t, i.c, job)
+	for _, job := range jobs {
+		if slices.ContainsFunc(i.rendered.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Job" && o.GetName() == job }) {
+			awaitJob(t, i.c, job)
+		}
 	}
 	awaitWorkloads(t, i.c, i.rendered)
 }
@@ -210,8 +218,8 @@ func (i *installation) demandListFollowsLabels(t *testing.T) {
 		})
 	}
 	listed(false)
-	i.label(t, workspace, true)
+	i.admit(t, workspace, true)
 	listed(true)
-	i.label(t, workspace, false)
+	i.admit(t, workspace, false)
 	listed(false)
 }

@@ -39,8 +39,8 @@ func takeOver(t *testing.T, i *installation) {
 		return i.gateway.EnsureWorkspace(ctx, ns)
 	})
 	// What the new one says is new: both change places.
-	i.label(t, barred, true)
-	i.label(t, ns, false)
+	i.admit(t, barred, true)
+	i.admit(t, ns, false)
 	i.awaitAllowed(t, barred)
 	i.awaitBarred(t, ns)
 	awaitWorkloads(t, i.c, i.rendered)
@@ -122,7 +122,7 @@ func wrongSelector(t *testing.T, i *installation) {
 		}
 		return nil
 	})
-	i.label(t, barred, true) // which nobody is there to see
+	i.admit(t, barred, true) // which nobody is there to see
 	for _, daemon := range mesh.Daemons() {
 		i.awaitTold(t, daemon, before[daemon], "operator_namespace_label", "is not a label selector")
 	}

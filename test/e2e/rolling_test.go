@@ -9,10 +9,12 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/portcullis-mesh/portcullis/test/images"
 	"github.com/portcullis-mesh/portcullis/test/mesh"
@@ -22,7 +24,7 @@ import (
 // may be answered then package traffic says. The sandboxes that run notice nothing. In the same way the key that signs the list is another one,
 // by the words of the documents, and so are identities in NATS, which the server takes up without a restart.
 func TestOperatorLabelOverlayRolls(t *testing.T) {
-	w := &town{installation: install(t, relayBeside), whole: t}
+	w := &town{installation: install(t, operatorLabel, relayBeside), whole: t}
 	settle(t, w)
 	w.under(t, "nothing is restarted", func(t *testing.T) { w.awaitVisitors(t) })
 	for _, daemon := range []string{mesh.Nswatch, mesh.Tokenauth, mesh.Supervisorctl, mesh.Lifecycle} {
@@ -72,32 +74,38 @@ func (w *town) awaitVisitors(t *testing.T) {
 	})
 }
 
-// roll is `kubectl rollout restart` and `kubectl rollout status`, and then waits until no Pod of before is there, which took the time that it
-// returns.
+// roll is restart while sandboxes come and go.
 func (w *town) roll(t *testing.T, kind, name string) (took time.Duration) {
 	t.Helper()
-	former := w.podsOf(t, name)
-	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().Format(time.RFC3339))
-	apps := w.c.Client().AppsV1()
-	var err error
-	if kind == "deployments" {
-		_, err = apps.Deployments(installed).Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	} else {
-		_, err = apps.StatefulSets(installed).Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	}
-	noError(t, err)
-	began := time.Now()
-	w.awaitReplaced(t, name, former)
-	took = time.Since(began)
-	t.Logf("the Pods of %s were replaced in %s", name, took.Round(time.Second))
+	took = w.restarted(t, kind, name)
 	w.awaitVisitors(t)
 	return took
 }
 
-// podsOf are the uids of a workload's Pods.
-func (w *town) podsOf(t *testing.T, name string) map[types.UID]bool {
+// restarted is `kubectl rollout restart` and `kubectl rollout status`, and then waits until no Pod of before is there, which took the time that
+// it returns.
+func (i *installation) restarted(t *testing.T, kind, name string) (took time.Duration) {
 	t.Helper()
-	pods, err := w.c.Client().CoreV1().Pods(installed).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
+	former := i.podsOf(t, name)
+	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().Format(time.RFC3339))
+	_, err := i.workloads(kind).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+	noError(t, err)
+	began := time.Now()
+	i.awaitReplaced(t, name, former)
+	took = time.Since(began)
+	t.Logf("the Pods of %s were replaced in %s", name, took.Round(time.Second))
+	return took
+}
+
+// workloads are the Deployments or StatefulSets of the mesh.
+func (i *installation) workloads(kind string) dynamic.ResourceInterface {
+	return i.c.Dynamic().Resource(appsv1.SchemeGroupVersion.WithResource(kind)).Namespace(installed)
+}
+
+// podsOf are the uids of a workload's Pods.
+func (i *installation) podsOf(t *testing.T, name string) map[types.UID]bool {
+	t.Helper()
+	pods, err := i.c.Client().CoreV1().Pods(installed).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
 	noError(t, err)
 	uids := map[types.UID]bool{}
 	for _, pod := range pods.Items {
@@ -110,19 +118,19 @@ func (w *town) podsOf(t *testing.T, name string) map[types.UID]bool {
 }
 
 // awaitReplaced waits until a workload has as many Pods as before, all of them others, and all ready.
-func (w *town) awaitReplaced(t *testing.T, name string, former map[types.UID]bool) {
+func (i *installation) awaitReplaced(t *testing.T, name string, former map[types.UID]bool) {
 	t.Helper()
-	w.eventually(t, "the Pods of "+name+" are replaced", func(ctx context.Context) error {
-		pods, err := w.c.Client().CoreV1().Pods(installed).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
+	i.eventually(t, "the Pods of "+name+" are replaced", func(ctx context.Context) error {
+		pods, err := i.c.Client().CoreV1().Pods(installed).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
 		if err != nil {
 			return err
 		}
 		if len(pods.Items) != len(former) {
-			return fmt.Errorf("there are %d, want %d: %s", len(pods.Items), len(former), unready(ctx, w.c))
+			return fmt.Errorf("there are %d, want %d: %s", len(pods.Items), len(former), unready(ctx, i.c))
 		}
-		for i := range pods.Items {
-			if pod := &pods.Items[i]; former[pod.UID] || !readyPod(pod) {
-				return fmt.Errorf("%s is of before or not ready: %s", pod.Name, unready(ctx, w.c))
+		for n := range pods.Items {
+			if pod := &pods.Items[n]; former[pod.UID] || !readyPod(pod) {
+				return fmt.Errorf("%s is of before or not ready: %s", pod.Name, unready(ctx, i.c))
 			}
 		}
 		return nil
@@ -135,8 +143,8 @@ func readyPod(pod *corev1.Pod) bool {
 	})
 }
 
-// eventually is cluster.Eventually for what takes longer on a machine that is busy with the traffic.
-func (w *town) eventually(t *testing.T, what string, condition func(context.Context) error) {
+// eventually is cluster.Eventually for what takes longer: on a machine that is busy with traffic, or since the kubelet brings it.
+func (i *installation) eventually(t *testing.T, what string, condition func(context.Context) error) {
 	t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, rollLimit, true, func(ctx context.Context) (bool, error) {

@@ -60,7 +60,7 @@ func settle(t *testing.T, w *town) {
 	noError(t, err)
 	w.closed, err = i.create(t, i.wish(t, i.workspace(t, "closed"), "box"))
 	noError(t, err)
-	i.label(t, w.closed.Workspace, false)
+	i.admit(t, w.closed.Workspace, false)
 	cluster.Eventually(t, "the gate is closed for "+w.closed.Workspace, func(ctx context.Context) error {
 		if i.gateway.EnsureWorkspace(ctx, w.closed.Workspace) == nil {
 			return errors.New("it may be used")
