@@ -6,7 +6,8 @@
 // An overlay is installed as an operator installs it, with a gateway in a Pod of its own; what users see of all four daemons they must see
 // there too, so both have the same type, house. On it who leads is killed, settings are wrong, every door is tried, and daemons, NATS and
 // keys are replaced under load (package traffic). One test knows nothing but README.md and, after it, the other documents.
-// The overlays of the other modes are installed in the same way, with sandboxes as each mode has them.
+// The other overlays are installed in the same way, with sandboxes as each mode has them, and with three NATS servers of which the leading one,
+// each in its turn and two at once are away.
 //
 // Why a Pod does not come up is made to happen there, and how soon the driver's caller is told is measured by BenchmarkCauses.
 //

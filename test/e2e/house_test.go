@@ -50,6 +50,8 @@ type house struct {
 	key    string // of the label that makes one of them a workspace
 	// prepare does in a namespace what belongs there before its first sandbox; nil where nothing does.
 	prepare func(t testing.TB, namespace string)
+	// list makes a namespace a workspace, or no longer; nil where its label decides.
+	list func(t testing.TB, namespace string, on bool)
 	// placed is where a sandbox is that does not have its own name in the namespace of its workspace's name; nil in operator mode.
 	placed func(workspace, sandbox string) (namespace, name string)
 }
@@ -211,9 +213,13 @@ func (h *house) workspace(t testing.TB, name string) string {
 	return ns
 }
 
-// admit has a namespace be a workspace from now on, or no longer: it puts the label on it or takes that away.
+// admit has a namespace be a workspace from now on, or no longer: where nothing else decides it puts the label on it or takes that away.
 func (h *house) admit(t testing.TB, namespace string, on bool) {
 	t.Helper()
+	if h.list != nil {
+		h.list(t, namespace, on)
+		return
+	}
 	value := `"allowed"`
 	if !on {
 		value = "null"

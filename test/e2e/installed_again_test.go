@@ -19,6 +19,12 @@ import (
 func (i *installation) again(t *testing.T) {
 	t.Helper()
 	i.dropJobs(t)
+	i.reapply(t)
+}
+
+// reapply is that where the Jobs stay as they are.
+func (i *installation) reapply(t *testing.T) {
+	t.Helper()
 	i.deliver(t, filepath.Join("..", ".."), loadShipped(t, i.c))
 }
 

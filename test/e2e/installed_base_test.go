@@ -90,6 +90,7 @@ func install(t *testing.T, name, sidecar string, components ...string) *installa
 		overlay: o, sidecar: sidecar, components: append([]string{"certs-job", "gateway-sidecar/" + sidecar}, components...), files: map[string]string{},
 	}
 	i.overlay.name, i.placed = name, o.placed
+	maps.Copy(i.files, o.files)
 	if i.perWorkspace() {
 		i.prepare = i.prepareWorkspace
 	}
@@ -182,7 +183,7 @@ const rightsPerWorkspace = "rights-per-workspace"
 
 // perWorkspace says that the daemons change something in prepared namespaces alone.
 func (i *installation) perWorkspace() bool {
-	return slices.Contains(i.components, rightsPerWorkspace)
+	return i.overlay.perWorkspace || slices.Contains(i.components, rightsPerWorkspace)
 }
 
 // prepareWorkspace installs in a namespace what a platform team installs there.

@@ -4,8 +4,11 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,8 +27,11 @@ import (
 type overlay struct {
 	name    string
 	servers int // of NATS
-	// kustomization is more of the operator's, after its generators, and objects are more of his own.
+	// perWorkspace says that the daemons have rights in prepared namespaces alone.
+	perWorkspace bool
+	// kustomization is more of the operator's, after its generators; files are those that it names, and objects more of his own.
 	kustomization string
+	files         map[string]string
 	objects       []string
 	// placed is where sandboxes are, nil in operator mode; owned are the namespaces of an installation's sandboxes, nil where all of them
 	// begin with its prefix.
@@ -43,9 +49,11 @@ func (o overlay) sandboxes(prefix string) func(namespace string) bool {
 // operatorLabel is the overlay of README.md.
 const operatorLabel = "operator-label"
 
-// overlays are those that are installed, by their names. overlays/ha, operator-file and dev are not yet among them.
+// overlays are those that are installed, by their names. overlays/dev is operatorLabel with one of each.
 var overlays = map[string]overlay{
-	operatorLabel: {servers: 1},
+	operatorLabel:   {servers: 1},
+	"ha":            {servers: 3, kustomization: oneNode},
+	"operator-file": {servers: 1, perWorkspace: true, kustomization: ownList, files: map[string]string{listFile: "[]"}},
 	"managed": {
 		objects: []string{pullSecret},
 		placed: func(workspace, sandbox string) (namespace, name string) {
@@ -62,6 +70,20 @@ var overlays = map[string]overlay{
 // managedPrefix begins the namespace of each workspace of the gateway that the overlay's settings name, in managed mode (contract 4.1).
 const managedPrefix = "openshell-openshell-"
 
+// listFile is the file with the namespaces that may be used, which the operator keeps in the place of the overlay's.
+const (
+	listFile = "namespaces.json"
+	ownList  = "  - {name: portcullis-namespaces, namespace: portcullis, behavior: replace, files: [" + listFile + "]}\n"
+)
+
+// oneNode lets all three NATS servers be on the one node that there is. The daemons' constraint, which the overlay makes a must, is kept: it
+// is about how many more than another node one may have.
+const oneNode = `patches:
+  - target: {kind: StatefulSet, namespace: portcullis, name: nats}
+    patch: |
+      - {op: remove, path: /spec/template/spec/affinity}
+`
+
 // pullSecret is what the overlay's settings name in image_pull_secrets.
 const pullSecret = `
 apiVersion: v1
@@ -71,15 +93,17 @@ type: kubernetes.io/dockerconfigjson
 stringData: {.dockerconfigjson: '{"auths":{"registry.example":{"auth":"bm9ib2R5Om5vdGhpbmc="}}}'}
 `
 
-// The overlays of other modes than operatorLabel's, each installed as an operator installs it, with all replicas that it has: every workload becomes ready
+// The overlays besides operatorLabel, each installed as an operator installs it, with all replicas that it has: every workload becomes ready
 // without a restart, and sandboxes live in it as its mode has them.
 func TestOtherOverlays(t *testing.T) {
 	for name, tc := range map[string]struct {
 		components []string
 		live       func(*testing.T, *installation)
 	}{
-		"managed": {[]string{supervisorsPart}, managedWorkspaces},
-		"shared":  {[]string{supervisorsPart}, sharedNamespace},
+		"ha":            {[]string{supervisorsPart, sourcePart}, threeServers},
+		"operator-file": {[]string{supervisorsPart, sourcePart}, byFile},
+		"managed":       {[]string{supervisorsPart}, managedWorkspaces},
+		"shared":        {[]string{supervisorsPart}, sharedNamespace},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := install(t, name, relayBeside, tc.components...)
@@ -88,6 +112,48 @@ func TestOtherOverlays(t *testing.T) {
 			i.demandNoRestart(t)
 		})
 	}
+}
+
+// byFile: the operator's file decides about namespaces as the label does elsewhere, and the daemon that follows it goes on meanwhile.
+func byFile(t *testing.T, i *installation) {
+	former := i.podsOf(t, mesh.Nswatch)
+	listed := map[string]bool{}
+	i.list = func(_ testing.TB, namespace string, on bool) {
+		t.Helper()
+		listed[namespace] = on
+		i.keepList(t, listed)
+		i.awaitGate(t, namespace, on)
+	}
+	liveUpdate(t, i.house)
+	if now := i.podsOf(t, mesh.Nswatch); !maps.Equal(now, former) {
+		t.Errorf("a change of the file replaced the Pods of nswatch: they were %v and are %v", former, now)
+	}
+}
+
+// keepList writes the names that are true to the operator's file and applies that.
+func (i *installation) keepList(t *testing.T, listed map[string]bool) {
+	t.Helper()
+	names := slices.Sorted(maps.Keys(listed))
+	names = slices.DeleteFunc(names, func(name string) bool { return !listed[name] })
+	text, err := json.Marshal(names)
+	noError(t, err)
+	i.files[listFile] = string(text)
+	i.reapply(t)
+}
+
+// awaitGate waits until a workspace may be used or may not, for as long as the kubelet takes to bring a file.
+func (i *installation) awaitGate(t *testing.T, workspace string, open bool) {
+	t.Helper()
+	want := codes.PermissionDenied
+	if open {
+		want = codes.OK
+	}
+	i.eventually(t, "the gate for "+workspace+" follows the file", func(ctx context.Context) error {
+		if err := i.gateway.EnsureWorkspace(ctx, workspace); status.Code(err) != want {
+			return fmt.Errorf("it is answered %w, not %s", errors.Join(err), want)
+		}
+		return nil
+	})
 }
 
 // managedWorkspaces: a namespace is made for a workspace and labelled as the gateway's, is gone with it, and one that somebody else made is
