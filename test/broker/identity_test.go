@@ -62,20 +62,7 @@ func TestIdentityIsReplacedWithoutClosing(t *testing.T) {
 	r.allows("team-a")
 	end := r.watch("team-a", "team-b")
 
-	others := filepath.Join(t.TempDir(), "seeds")
-	if err := os.Mkdir(others, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, who := range table() {
-		if who.name == "lifecycle" {
-			continue
-		}
-		text, err := os.ReadFile(seed(t, who.name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		certtest.Replace(t, filepath.Join(others, who.name+".seed"), text)
-	}
+	others := seedsWithout(t, "lifecycle")
 	fill(t, others, authority(t))
 	give := func(name, to string) {
 		t.Helper()

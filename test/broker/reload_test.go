@@ -88,20 +88,7 @@ func TestReload(t *testing.T) {
 	cluster.Eventually(t, "lifecycle is let in", func(context.Context) error { return n.login(lifecycle) })
 
 	t.Log("lifecycle gets another key")
-	other := filepath.Join(t.TempDir(), "identities")
-	if err := os.Mkdir(other, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, who := range table() {
-		if who.name == "lifecycle" {
-			continue
-		}
-		text, err := os.ReadFile(seed(t, who.name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		certtest.Replace(t, filepath.Join(other, who.name+".seed"), text)
-	}
+	other := seedsWithout(t, "lifecycle")
 	said := fill(t, other, authority(t))
 	if !strings.Contains(said, "made lifecycle") || strings.Count(said, "made ") != 1 || strings.Count(said, "kept ") != 5 {
 		t.Errorf("it says:\n%s", said)
@@ -155,4 +142,24 @@ func TestReload(t *testing.T) {
 	if err := n.cmd.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the server, process %s, is gone: %v", strconv.Itoa(n.cmd.Process.Pid), err)
 	}
+}
+
+// seedsWithout is a directory with the seeds of all identities but one, which so gets another.
+func seedsWithout(t *testing.T, name string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "identities")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range table() {
+		if who.name == name {
+			continue
+		}
+		text, err := os.ReadFile(seed(t, who.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		certtest.Replace(t, filepath.Join(dir, who.name+".seed"), text)
+	}
+	return dir
 }
