@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/portcullis-mesh/portcullis/shared/natsconn"
 )
 
 // ErrBucketDiffers is in the error of a Bootstrap that found a bucket which is not as the protocol wants it. The error
@@ -36,6 +38,8 @@ const (
 //
 // The identity needs $JS.API.STREAM.INFO and $JS.API.STREAM.CREATE of Stream, and is not the writer's: a writer that
 // could create the bucket would hide that it was wiped.
+//
+// Servers that are just starting may be asked: until they have elected who leads them, or ctx ends, it asks again.
 func Bootstrap(ctx context.Context, js jetstream.JetStream, replicas int) (created bool, err error) {
 	if replicas < 1 || replicas > 5 || replicas%2 == 0 {
 		return false, fmt.Errorf("bootstrap bucket %s: replicas is %d, must be 1, 3 or 5", Bucket, replicas)
@@ -51,7 +55,10 @@ func Bootstrap(ctx context.Context, js jetstream.JetStream, replicas int) (creat
 
 func ensureBucket(ctx context.Context, js jetstream.JetStream, want streamConfig) (created bool, err error) {
 	var found streamAnswer
-	err = askAPI(ctx, js, "STREAM.INFO."+Stream, nil, &found)
+	err = natsconn.UntilLed(ctx, func(ctx context.Context) error {
+		found = streamAnswer{}
+		return askAPI(ctx, js, "STREAM.INFO."+Stream, nil, &found)
+	})
 	if codeOf(err) == codeNoStream {
 		found = streamAnswer{}
 		err = askAPI(ctx, js, "STREAM.CREATE."+Stream, want, &found)

@@ -85,6 +85,28 @@ func TestBootstrapAtOnce(t *testing.T) {
 	}
 }
 
+// TestBootstrapBeforeAnElection asks servers that nobody leads, which is what there is when all of them have just started.
+func TestBootstrapBeforeAnElection(t *testing.T) {
+	t.Parallel()
+	c := natstest.StartCluster(t, 3)
+	alone, elect := c.Leaderless()
+	js := pubJetStream(t, pubConnect(t, nil, alone.URL()))
+	ended := make(chan error, 1)
+	alone.AwaitMessage(func() {
+		go func() {
+			created, err := allowkv.Bootstrap(t.Context(), js, 3)
+			if err == nil && !created {
+				err = errors.New("the bucket was there")
+			}
+			ended <- err
+		}()
+	})
+	elect()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestBucketDiffers changes one setting of a good bucket at a time.
 func TestBucketDiffers(t *testing.T) {
 	t.Parallel()

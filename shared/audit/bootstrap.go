@@ -14,6 +14,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/portcullis-mesh/portcullis/shared/natsconn"
 )
 
 // Errors of a Bootstrap that found a stream which is not as the settings want it; the text names every difference.
@@ -62,6 +64,8 @@ func AllowShrink() BootstrapOption { return func(b *bootstrapping) { b.shrink = 
 //
 // The identity needs $JS.API.STREAM.INFO and $JS.API.STREAM.CREATE of Stream, and $JS.API.STREAM.UPDATE to change a bound;
 // it is not one that publishes. A right that is missing shows as an error that names it, after the end of ctx or 30 s.
+//
+// Servers that are just starting may be asked: until they have elected who leads them, or ctx ends, it asks again.
 func Bootstrap(ctx context.Context, js jetstream.JetStream, cfg Config, options ...BootstrapOption) (Bootstrapped, error) {
 	if err := errors.Join(cfg.problems()...); err != nil {
 		return Bootstrapped{}, fmt.Errorf("bootstrap stream %s: portcullis.audit: %w", Stream, err)
@@ -121,7 +125,10 @@ func (b bootstrapping) ensure(ctx context.Context, js jetstream.JetStream, want 
 }
 
 func findOrCreate(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (stream jetstream.Stream, created bool, err error) {
-	stream, err = js.Stream(ctx, Stream)
+	err = natsconn.UntilLed(ctx, func(ctx context.Context) (err error) {
+		stream, err = js.Stream(ctx, Stream)
+		return err
+	})
 	if !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return stream, false, err
 	}

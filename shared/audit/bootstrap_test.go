@@ -38,6 +38,27 @@ func TestBootstrap(t *testing.T) {
 	calls.Wait()
 }
 
+// TestBootstrapBeforeAnElection asks servers that nobody leads, which is what there is when all of them have just started.
+func TestBootstrapBeforeAnElection(t *testing.T) {
+	c := natstest.StartCluster(t, 3)
+	alone, elect := c.Leaderless()
+	js := jetStream(t, connect(t, alone.URL()))
+	ended := make(chan error, 1)
+	alone.AwaitMessage(func() {
+		go func() {
+			done, err := Bootstrap(t.Context(), js, quick())
+			if err == nil && !done.Created {
+				err = errors.New("the stream was there")
+			}
+			ended <- err
+		}()
+	})
+	elect()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestStreamDiffers changes one setting of a good stream at a time.
 func TestStreamDiffers(t *testing.T) {
 	srv := natstest.Start(t)

@@ -96,3 +96,46 @@ func (c *Cluster) StreamLeader(stream string) *Server {
 	}
 	return nil
 }
+
+// Leaderless stops all members but one that does not lead the cluster's JetStream, which cannot be elected alone, and returns that one. With elect,
+// to be called once, the others are back.
+func (c *Cluster) Leaderless() (alone *Server, elect func()) {
+	c.t.Helper()
+	var others []*Server
+	for _, s := range c.Servers {
+		if alone == nil && !s.Raw().JetStreamIsLeader() {
+			alone = s
+			continue
+		}
+		others = append(others, s)
+	}
+	for _, s := range others {
+		s.Stop()
+	}
+	return alone, func() {
+		c.t.Helper()
+		for _, s := range others {
+			s.launch()
+		}
+		c.WaitReady()
+	}
+}
+
+// AwaitMessage returns when the server has had a message since what it is told here began, from a client or another server.
+func (s *Server) AwaitMessage(begin func()) {
+	s.t.Helper()
+	had := func() int64 {
+		state, err := s.Raw().Varz(nil)
+		if err != nil {
+			s.t.Fatalf("ask the server how it is: %v", err)
+		}
+		return state.InMsgs
+	}
+	before := had()
+	begin()
+	for deadline := time.Now().Add(patience); had() == before; time.Sleep(poll) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the server had no message within %s", patience)
+		}
+	}
+}
