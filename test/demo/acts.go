@@ -63,6 +63,14 @@ func (w *World) Story() []Act {
 	}
 }
 
+// Titles are those of the acts, in their order, for who shows the same elsewhere.
+func Titles() (titles []string) {
+	for _, act := range (&World{site: &Site{}}).Story() {
+		titles = append(titles, act.Title)
+	}
+	return titles
+}
+
 // mark puts the label on the workspace's namespace, or takes it away.
 func (w *World) mark(ctx context.Context, on bool) error {
 	key, value := w.label()

@@ -87,7 +87,10 @@ func install(t *testing.T, name, sidecar string, components ...string) *installa
 	_, _ = rand.Read(id) // never fails
 	i := &installation{
 		house:   &house{c: cluster.Start(t, cluster.Node), prefix: "installed-" + hex.EncodeToString(id) + "-", key: "openshell.ai/sandboxes"},
-		overlay: o, sidecar: sidecar, components: append([]string{"certs-job", "gateway-sidecar/" + sidecar}, components...), files: map[string]string{},
+		overlay: o, sidecar: sidecar, components: append([]string{"gateway-sidecar/" + sidecar}, components...), files: map[string]string{},
+	}
+	if !o.complete {
+		i.components = append([]string{certificatesPart}, i.components...)
 	}
 	i.overlay.name, i.placed = name, o.placed
 	maps.Copy(i.files, o.files)
@@ -177,6 +180,9 @@ configMapGenerator:
 
 // supervisorsPart is the component with which supervisors get to the gateway; without it an operator makes what it has by himself.
 const supervisorsPart = "gateway-sidecar/supervisors"
+
+// certificatesPart is the component that makes every Secret in the cluster.
+const certificatesPart = "certs-job"
 
 // rightsPerWorkspace is the component with which the daemons change something in prepared namespaces alone.
 const rightsPerWorkspace = "rights-per-workspace"

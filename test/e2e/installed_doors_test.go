@@ -55,10 +55,9 @@ const (
 
 func metricsDoor(daemon string) string { return daemon + ".portcullis.svc:9464" }
 
-// demandClosed: what the mesh serves is for those alone whom its policies name, though every name resolves for everybody; and who has the
+// closed: what the mesh serves is for those alone whom its policies name, though every name resolves for everybody; and who has the
 // labels of a daemon reaches what that daemon calls, and nothing else. No Pod has the labels of NATS beside it, on one node.
-func (i *installation) demandClosed(t *testing.T) {
-	t.Helper()
+func closed(t *testing.T, i *installation) {
 	pod, err := i.c.Client().CoreV1().Pods(installed).Get(t.Context(), gatewayPod, metav1.GetOptions{})
 	noError(t, err)
 	relay := net.JoinHostPort(pod.Status.PodIP, "9465")

@@ -27,6 +27,8 @@ import (
 type overlay struct {
 	name    string
 	servers int // of NATS
+	// complete says that its Secrets are made in the cluster without a component of the operator's.
+	complete bool
 	// perWorkspace says that the daemons have rights in prepared namespaces alone.
 	perWorkspace bool
 	// kustomization is more of the operator's, after its generators; files are those that it names, and objects more of his own.
@@ -49,9 +51,10 @@ func (o overlay) sandboxes(prefix string) func(namespace string) bool {
 // operatorLabel is the overlay of README.md.
 const operatorLabel = "operator-label"
 
-// overlays are those that are installed, by their names. overlays/dev is operatorLabel with one of each.
+// overlays are those that are installed, by their names.
 var overlays = map[string]overlay{
 	operatorLabel:   {servers: 1},
+	"dev":           {servers: 1, complete: true},
 	"ha":            {servers: 3, kustomization: oneNode},
 	"operator-file": {servers: 1, perWorkspace: true, kustomization: ownList, files: map[string]string{listFile: "[]"}},
 	"managed": {
@@ -100,6 +103,7 @@ func TestOtherOverlays(t *testing.T) {
 		components []string
 		live       func(*testing.T, *installation)
 	}{
+		"dev":           {[]string{supervisorsPart, sourcePart}, oneOfEach},
 		"ha":            {[]string{supervisorsPart, sourcePart}, threeServers},
 		"operator-file": {[]string{supervisorsPart, sourcePart}, byFile},
 		"managed":       {[]string{supervisorsPart}, managedWorkspaces},
@@ -112,6 +116,17 @@ func TestOtherOverlays(t *testing.T) {
 			i.demandNoRestart(t)
 		})
 	}
+}
+
+// oneOfEach: with one Pod of each daemon the label decides as it does with more.
+func oneOfEach(t *testing.T, i *installation) {
+	for _, daemon := range []string{mesh.Nswatch, mesh.Tokenauth, mesh.Supervisorctl, mesh.Lifecycle} {
+		if pods := i.podsOf(t, daemon); len(pods) > 1 {
+			t.Errorf("%s has the Pods %v", daemon, pods)
+		}
+	}
+	liveUpdate(t, i.house)
+	fencedRun(t, i, i.workspace(t, "fenced"))
 }
 
 // byFile: the operator's file decides about namespaces as the label does elsewhere, and the daemon that follows it goes on meanwhile.

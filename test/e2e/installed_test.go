@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/portcullis-mesh/portcullis/test/cluster"
+	"github.com/portcullis-mesh/portcullis/test/demo"
 	"github.com/portcullis-mesh/portcullis/test/deploy"
 	"github.com/portcullis-mesh/portcullis/test/mesh"
 )
@@ -23,22 +24,46 @@ import (
 // Pod and lifecycle's relay beside it: the Secrets are made, every daemon becomes ready in its time without a restart, the list follows a
 // label, sandboxes run behind their fence for as long as they may, and the gate closes while nobody knows.
 //
-// The acts of the demo (package demo, Story) are here: the first, "a namespace becomes a workspace", is demandListFollowsLabels and
-// liveUpdate; the second, "a sandbox is created", and the third, "a command runs in the fenced Pod", are fencedRun; the fourth, "the label is
-// taken away", is liveUpdate; the fifth, "stop, start, delete", is fencedRun; the sixth, "the leading nswatch is killed", is takeOver; the
-// last, "everything goes", is withdraw.
+// The acts of the demo (package demo, Story) are among what is shown, each by its title.
 func TestOperatorLabelOverlay(t *testing.T) {
 	t.Parallel()
+	var acts []string
+	for _, s := range scenes {
+		acts = append(acts, s.acts...)
+	}
+	if titles := demo.Titles(); !slices.Equal(slices.Sorted(slices.Values(acts)), slices.Sorted(slices.Values(titles))) {
+		t.Fatalf("the demo's acts are %q, and what is shown here are %q", titles, acts)
+	}
 	i := install(t, operatorLabel, relayBeside)
 	i.demandNoRestart(t)
-	i.demandListFollowsLabels(t)
-	i.demandClosed(t)
-	liveUpdate(t, i.house)
-	fencedRun(t, i, i.workspace(t, "fenced"))
-	takeOver(t, i)
-	outage(t, i, i.workspace(t, "outage"), absence{kind: "deployments", name: mesh.Nswatch, reasons: []string{"stale", "withdrawn"}})
-	wrongSelector(t, i)
-	i.demandNoRestart(t)
+	for _, s := range scenes { // each begins with what the one before has left
+		if !t.Run(s.name, func(t *testing.T) { s.show(t, i) }) {
+			break
+		}
+	}
+}
+
+// scenes are what is shown of an installation, in their order, with the acts of the demo that each is, or of which it is the last to show something.
+var scenes = []struct {
+	name string
+	acts []string
+	show func(*testing.T, *installation)
+}{
+	{"the list follows labels", nil, listFollowsLabels},
+	{"what is closed", nil, closed},
+	{"a label comes, goes and is back", []string{
+		"A namespace becomes a workspace by its label", "The label is taken away",
+	}, func(t *testing.T, i *installation) { liveUpdate(t, i.house) }},
+	{"a run behind its fence", []string{
+		"A sandbox is created", "A command runs in the fenced Pod", "The label is back: stop, start, delete",
+	}, func(t *testing.T, i *installation) { fencedRun(t, i, i.workspace(t, "fenced")) }},
+	{"who leads is killed", []string{"The leading nswatch is killed"}, takeOver},
+	{"nobody leads", nil, func(t *testing.T, i *installation) {
+		outage(t, i, i.workspace(t, "outage"), absence{kind: "deployments", name: mesh.Nswatch, reasons: []string{"stale", "withdrawn"}})
+	}},
+	{"a wrong selector", nil, wrongSelector},
+	{"no restart", nil, func(t *testing.T, i *installation) { i.demandNoRestart(t) }},
+	{"the end", []string{"Everything goes"}, func(t *testing.T, i *installation) { i.withdraw(t) }},
 }
 
 // The same with lifecycle itself beside the gateway, in the place of its Deployment, and with daemons that change something only where a
@@ -195,9 +220,8 @@ spec:
     - {name: allowlist, configMap: {name: portcullis-allowlist-keys}}
 `
 
-// demandListFollowsLabels: a namespace is on the list while it has the label.
-func (i *installation) demandListFollowsLabels(t *testing.T) {
-	t.Helper()
+// listFollowsLabels: a namespace is on the list while it has the label.
+func listFollowsLabels(t *testing.T, i *installation) {
 	c := i.c
 	c.Apply(t, installed, []byte(viewerSettings))
 	workspace := i.namespace(t, "listed")
