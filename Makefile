@@ -184,6 +184,10 @@ bench-lifecycle: ## Measure lifecycle beside a bare client, and with 5 000 sandb
 	$(CLUSTER) build controlplane
 	$(CLUSTER) run controlplane -- env -u KUBECONFIG go test -run '^$$' -bench Lifecycle -benchtime 1x -timeout 60m ./test/bench
 
+.PHONY: bench-mesh
+bench-mesh: ## Measure the relay, NATS and its audit stream; prints tables, takes about fifteen minutes.
+	go test -run '^$$' -bench 'Relay|NATS|Audit' -benchtime 1x -timeout 30m ./test/bench
+
 .PHONY: clean
 clean: ## Stop the test clusters and remove what was built here; caches stay.
 	$(CLUSTER) down controlplane

@@ -54,7 +54,7 @@ var doneBy = []another{
 	{"make check", "", "continuous integration, .ci/run: it runs this"},
 	{"make test-long", "", "by hand, before a release: it runs this"},
 	{"make test", "", "continuous integration, .ci/run: it runs this"},
-	{"make fuzz", "test/manual TestTargetsAreThere", "is listed by make; the fuzz targets' seeds run with make test"},
+	{"make fuzz", "test/manual TestFuzzAsDocumented", "types it with one input for each target"},
 	{"make", "test/manual TestTargetsAreThere", "types it"},
 	{"supervisorctl fence probe", "test/e2e TestFenceProbe", "runs it as a process, on a node that enforces policies, and on one that does not"},
 	{"curl -s 'http://127.0.0.1:9464/readyz?verbose'", "test/manual TestProgramsAsDocumented", "types it for docs/supervisorctl.md; here it needs what the command above it leaves running"},
