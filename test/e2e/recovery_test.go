@@ -11,17 +11,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/portcullis-mesh/portcullis/test/images"
 	"github.com/portcullis-mesh/portcullis/test/manual/commands"
 	"github.com/portcullis-mesh/portcullis/test/mesh"
 )
-
-// stepsOfDocuments are the words behind the fence of a block that is one step of several, between which the document has the reader wait.
-const stepsOfDocuments = "sh node steps"
 
 // recovery is a town in which something is lost, or replaced by another, by the steps of the documents.
 type recovery struct {
@@ -29,26 +28,48 @@ type recovery struct {
 	shell *commands.Shell
 }
 
-// The days on which something is replaced or lost, each by the words of the documents: authorities and the label change without a request that
-// is lost; NATS begins anew, and so does the key that signs the list, with a gate that is shut in between and never opens for who may not; the
-// namespace of the mesh is deleted, gateway included, and is back with the sandboxes that ran on meanwhile. Each block of steps of all documents
-// is typed.
+// The days on which something is replaced, each by the words of the documents: authorities and the label are others without a request that is
+// lost. With TestOperatorLabelOverlayRecovers each block of steps of all documents is typed.
+func TestOperatorLabelOverlayChanges(t *testing.T) {
+	r := settleRecovery(t)
+	r.under(t, "another authority of the mesh", r.ofMesh)
+	r.under(t, "another authority of the NATS servers", r.ofServers)
+	r.under(t, "another label", r.anotherLabel)
+	t.Run("all connections anew", r.connectAnew)
+	r.remove(t, r.stays)
+	r.remove(t, r.closed)
+}
+
+// The days on which something is lost, each by the words of the documents: NATS begins anew, and so does the key that signs the list, with a gate
+// that is shut in between and never opens for who may not; the namespace of the mesh is deleted, gateway included, and is back with the
+// sandboxes that ran on meanwhile; and the gateway has no records.
 func TestOperatorLabelOverlayRecovers(t *testing.T) {
-	w := &town{installation: install(t, operatorLabel, relayBeside), whole: t}
+	r := settleRecovery(t)
+	r.under(t, "a new beginning of NATS", r.beginAnew)
+	r.under(t, "the signing key", r.signAnew)
+	t.Run("the namespace", r.loseNamespace)
+	t.Run("the records of the gateway", r.loseRecords)
+	r.remove(t, r.stays)
+}
+
+func settleRecovery(t *testing.T) *recovery {
+	t.Helper()
+	w := &town{installation: install(t, operatorLabel, relayBeside), whole: t, lanes: 1}
 	settle(t, w)
 	w.settleOperator(t)
 	w.hold(t)
+	r := &recovery{town: w}
+	r.shell = r.shelled(t)
+	return r
+}
+
+// shelled is where a reader of the documents types, with further words of his own in the place of theirs.
+func (r *recovery) shelled(t *testing.T, replace ...string) *commands.Shell {
+	t.Helper()
 	repository, err := filepath.Abs(filepath.Join("..", ".."))
 	noError(t, err)
-	r := &recovery{town: w, shell: w.place(t, w.dir, "../portcullis/", repository+"/", "<gateway id>", "openshell", "-n team-a <name>", "-n "+w.closed.Workspace+" "+w.closed.Name)}
-	w.under(t, "another authority of the mesh", r.anotherAuthority)
-	w.under(t, "another label", r.anotherLabel)
-	w.under(t, "a new beginning of NATS", r.beginAnew)
-	w.under(t, "the signing key", r.signAnew)
-	t.Run("all connections anew", r.connectAnew)
-	t.Run("the namespace", r.loseNamespace)
-	t.Run("the records of the gateway", r.loseRecords)
-	w.remove(t, w.stays)
+	return r.place(t, r.dir, append(replace, "../portcullis/", repository+"/", "<gateway id>", "openshell",
+		"-n team-a <name>", "-n "+r.closed.Workspace+" "+r.closed.Name)...)
 }
 
 // steps are those of a section, of which there are so many.
@@ -63,27 +84,6 @@ func steps(t *testing.T, document, heading string, want int) (found []commands.B
 		t.Fatalf("%s, %q has %d blocks of steps, want %d", document, heading, len(found), want)
 	}
 	return found
-}
-
-// TestStepsAreTyped: no section of a document but these has steps.
-func TestStepsAreTyped(t *testing.T) {
-	t.Parallel()
-	known := map[string]int{"certificates.md": 7, "upgrade.md": 3, "nats.md": 2, "backup.md": 5}
-	documents, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
-	noError(t, err)
-	for _, document := range documents {
-		all, err := commands.Read(document)
-		noError(t, err)
-		found := 0
-		for _, b := range all {
-			if b.Is(stepsOfDocuments) {
-				found++
-			}
-		}
-		if want := known[filepath.Base(document)]; found != want {
-			t.Errorf("%s has %d blocks of steps, and %d are typed", document, found, want)
-		}
-	}
 }
 
 // step types a block, which must succeed.
@@ -120,16 +120,33 @@ func (r *recovery) certified() map[string]int {
 	return times
 }
 
-// anotherAuthority goes through docs/certificates.md, and waits in between as it says.
-func (r *recovery) anotherAuthority(t *testing.T) {
-	all := steps(t, "docs/certificates.md", "## Another authority, without closing", 7)
-	prepare, taken, tidy := all[0], all[2], all[5]
-	r.step(t, prepare)
-	next, err := os.ReadFile(filepath.Join(r.dir, "next.crt"))
+// anotherAuthority goes through docs/certificates.md. What is done for each step that says who is trusted, the wait included, is the caller's. It
+// returns the certificate of the new authority.
+func (r *recovery) anotherAuthority(t *testing.T, each func(step commands.Block)) (next string) {
+	t.Helper()
+	all := steps(t, certificatesDocument, newAuthority, 7)
+	r.step(t, all[0])
+	certificate, err := os.ReadFile(filepath.Join(r.dir, "next.crt"))
 	noError(t, err)
 	for _, n := range []int{1, 3, 4} {
+		each(all[n])
+	}
+	r.step(t, all[5])
+	return string(certificate)
+}
+
+// The section of a new authority. What it shows is the mesh's.
+const (
+	certificatesDocument = "docs/certificates.md"
+	newAuthority         = "## Another authority, without closing"
+)
+
+// ofMesh: the daemons say when they have taken up each step.
+func (r *recovery) ofMesh(t *testing.T) {
+	taken := steps(t, certificatesDocument, newAuthority, 7)[2]
+	next := r.anotherAuthority(t, func(step commands.Block) {
 		former := r.certified()
-		r.step(t, all[n])
+		r.step(t, step)
 		r.await(t, taken)
 		r.eventually(t, "every Pod has taken it up", func(context.Context) error {
 			for member, now := range r.certified() {
@@ -140,26 +157,53 @@ func (r *recovery) anotherAuthority(t *testing.T) {
 			return nil
 		})
 		r.awaitVisitors(t)
-	}
-	r.step(t, tidy)
+	})
 	for member := range meshMembers {
-		secret, err := r.c.Client().CoreV1().Secrets(installed).Get(t.Context(), "portcullis-"+member+"-mesh-tls", metav1.GetOptions{})
-		noError(t, err)
-		if string(secret.Data["ca.crt"]) != string(next) {
-			t.Errorf("%s trusts somebody else than the new authority alone", member)
+		r.demandTrust(t, "portcullis-"+member+"-mesh-tls", next)
+	}
+}
+
+// ofServers is the same with the name of the NATS servers' authority in each place. Clients say nothing, so one waits for as long as the document
+// says; then the server begins anew, so that each of them must believe it again, and finds it by the names that it has.
+func (r *recovery) ofServers(t *testing.T) {
+	servers := &recovery{town: r.town, shell: r.shelled(t, "portcullis-mesh-ca", "portcullis-nats-ca")}
+	next := servers.anotherAuthority(t, func(step commands.Block) {
+		servers.step(t, step)
+		select {
+		case <-time.After(clientsReread):
+		case <-t.Context().Done():
 		}
+		r.awaitVisitors(t)
+		if away := r.roll(t, "statefulsets", images.NATS); away > bearable {
+			r.excuse(unproven)
+		}
+	})
+	for _, client := range []string{mesh.Nswatch, mesh.Tokenauth, mesh.Lifecycle, "operator"} {
+		r.demandTrust(t, "portcullis-"+client+"-nats", next)
+	}
+}
+
+// clientsReread is what the document has the reader wait until each client of NATS has the other ca.crt.
+const clientsReread = 3 * time.Minute
+
+// demandTrust demands that who has the Secret trusts one authority alone.
+func (r *recovery) demandTrust(t *testing.T, secret, authority string) {
+	t.Helper()
+	s, err := r.c.Client().CoreV1().Secrets(installed).Get(t.Context(), secret, metav1.GetOptions{})
+	noError(t, err)
+	if string(s.Data["ca.crt"]) != authority {
+		t.Errorf("who has %s trusts somebody else than the new authority alone", secret)
 	}
 }
 
 // connectAnew is what is done after that if somebody knew the old key.
 func (r *recovery) connectAnew(t *testing.T) {
-	all := steps(t, "docs/certificates.md", "## Another authority, without closing", 7)
+	all := steps(t, certificatesDocument, newAuthority, 7)
 	r.release(t)
 	r.step(t, all[6])
 	r.awaitResident(t)
 	r.demandGoodList(t)
 	r.demandResidents(t)
-	r.hold(t)
 }
 
 // release lets a rollout replace the gateway's Pod.

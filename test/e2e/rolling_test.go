@@ -24,7 +24,7 @@ import (
 // may be answered then package traffic says. The sandboxes that run notice nothing. In the same way the key that signs the list is another one,
 // by the words of the documents, and so are identities in NATS, which the server takes up without a restart.
 func TestOperatorLabelOverlayRolls(t *testing.T) {
-	w := &town{installation: install(t, operatorLabel, relayBeside), whole: t}
+	w := &town{installation: install(t, operatorLabel, relayBeside), whole: t, lanes: severalLanes}
 	settle(t, w)
 	w.under(t, "nothing is restarted", func(t *testing.T) { w.awaitVisitors(t) })
 	for _, daemon := range []string{mesh.Nswatch, mesh.Tokenauth, mesh.Supervisorctl, mesh.Lifecycle} {

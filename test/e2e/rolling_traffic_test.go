@@ -32,14 +32,18 @@ import (
 // rollLimit ends the wait for a rollout, or for what is left of a sandbox, that will never be over.
 const rollLimit = 5 * time.Minute
 
+// severalLanes have a create, a stop, a start and a delete under way at any moment, most likely.
+const severalLanes = 2
+
 // town is an installation with sandboxes that run, and with what comes and goes beside them.
 type town struct {
 	*installation
 	whole *testing.T // the test, of which the steps are parts
 	// stays is in a namespace that may be used, closed in one whose label was taken away when it ran.
 	stays, closed gateway.Sandbox
-	// busy is a namespace that may be used, in which sandboxes come and go.
+	// busy is a namespace that may be used, in which so many sandboxes at once come and go.
 	busy   string
+	lanes  int
 	visits atomic.Int64      // of those
 	pods   map[string]string // of the two, uids by name
 	bearer []traffic.Bearer
@@ -109,13 +113,13 @@ func (w *town) load(t *testing.T) *traffic.Load {
 			Lived: func() { w.visits.Add(1) },
 		}
 	}
+	churns := []traffic.Churn{churn(w.closed.Workspace, traffic.Barred)}
+	for range w.lanes {
+		churns = append(churns, churn(w.busy, traffic.Allowed))
+	}
 	return &traffic.Load{
 		Driver: w.driver, Gateway: driver.Gateway("1"), Residents: []string{w.stays.ID, w.closed.ID}, Bearers: w.bearer,
-		// Several at once, so that there is a create, a stop, a start and a delete under way at any moment.
-		Churns: []traffic.Churn{
-			churn(w.busy, traffic.Allowed), churn(w.busy, traffic.Allowed), churn(w.closed.Workspace, traffic.Barred),
-		},
-		Pace: 100 * time.Millisecond,
+		Churns: churns, Pace: 100 * time.Millisecond,
 	}
 }
 
