@@ -249,7 +249,7 @@ func (i *installation) askAs(t *testing.T, ctx context.Context, s gateway.Sandbo
 	if ctx.Err() != nil {
 		return codes.Canceled
 	}
-	if err != nil && (status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), string(unproven))) {
+	if err != nil && (status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), unproven)) {
 		t.Errorf("what may be used is answered %v", err)
 	}
 	token := i.exchange(ctx, s)

@@ -256,7 +256,7 @@ func shown(t *testing.T, document, words string) string {
 // beginAnew: NATS loses its volume, and what was in it. The list is there again, and not an older one.
 func (r *recovery) beginAnew(t *testing.T) {
 	all := steps(t, "docs/nats.md", "## A new beginning", 2)
-	r.excuse(unproven)
+	r.excuseOutage(unproven)
 	volume(r.whole, r.c, installed, "data-nats-0")
 	former := r.term(t)
 	r.step(t, all[0])
@@ -285,7 +285,7 @@ func (r *recovery) signAnew(t *testing.T) {
 	saved := steps(t, "docs/backup.md", "## What to save", 1)
 	again := steps(t, "docs/backup.md", "## The signing key", 2)
 	r.step(t, saved[0])
-	r.excuse(unproven)
+	r.excuseOutage(unproven)
 	before := r.signer(t)
 	r.step(t, again[0])
 	r.demandGoodList(t)

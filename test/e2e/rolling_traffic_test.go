@@ -174,13 +174,20 @@ func (w *town) left(ctx context.Context, namespace string, s *computev1.DriverSa
 
 // unproven is what is answered while nobody vouches for the list. A NATS server that is alone may be away for longer than max_staleness when
 // the node is slow to start another: that the gate is closed then is what was promised.
-const unproven traffic.Excuse = "the operator namespace allowlist is not available"
+const unproven = "the operator namespace allowlist is not available"
 
 // bearable is how long NATS may be away without excuse: max_staleness of 15 s, without what its clients take to find it again.
 const bearable = 10 * time.Second
 
 // excuse takes for once what else would be a lost request, until the step is over.
-func (w *town) excuse(what traffic.Excuse) { w.excused = append(w.excused, what) }
+func (w *town) excuse(refusal string) {
+	w.excused = append(w.excused, traffic.Excuse{Message: refusal})
+}
+
+// excuseOutage is excuse for a step in which nobody vouches for the list until a reader of the documents has gone on.
+func (w *town) excuseOutage(refusal string) {
+	w.excused = append(w.excused, traffic.Excuse{Message: refusal, Lasting: true})
+}
 
 // under does something while traffic goes on, and judges that.
 func (w *town) under(t *testing.T, what string, do func(t *testing.T)) {

@@ -24,7 +24,7 @@ import (
 func TestSizing(t *testing.T) {
 	all := installed(t)
 	handbook.Check(t, sizing, *update, map[string]handbook.Table{
-		"containers": containersTable(t, all), "replicas": replicasTable(t, all), "bounds": boundsTable(t, all), "defaults": defaultsTable(t),
+		"containers": containersTable(t, all), "overlays": overlaysTable(t, all), "replicas": replicasTable(t, all), "bounds": boundsTable(t, all), "defaults": defaultsTable(t),
 	})
 }
 
@@ -153,7 +153,7 @@ func size(bytes int64) string {
 	case bytes%(1<<30) == 0:
 		return fmt.Sprintf("%d GiB", bytes>>30)
 	case bytes >= 1<<30:
-		return fmt.Sprintf("%g GiB", float64(bytes)/(1<<30))
+		return fmt.Sprintf("%.3g GiB", float64(bytes)/(1<<30))
 	}
 	return fmt.Sprintf("%g MiB", float64(bytes)/(1<<20))
 }
@@ -180,6 +180,49 @@ func replicasTable(t *testing.T, all []workload) handbook.Table {
 			said += fmt.Sprintf("; %d in %s", n, strings.Join(found[name][n], ", "))
 		}
 		table.Rows = append(table.Rows, []string{"`" + name + "`", said})
+	}
+	return table
+}
+
+// overlaysTable are what all Pods of an overlay that stay there ask for together, and what they may have.
+func overlaysTable(t *testing.T, all []workload) handbook.Table {
+	t.Helper()
+	type sum struct {
+		pods, servers                      int
+		processor, asked, allowed, volumes int64
+	}
+	sums := map[string]*sum{}
+	for _, w := range all {
+		if _, err := os.Stat(filepath.Join(root, "deploy/kustomize/overlays", w.of)); err != nil || w.Spec.Replicas == nil {
+			continue
+		}
+		if sums[w.of] == nil {
+			sums[w.of] = &sum{}
+		}
+		s, n := sums[w.of], int64(*w.Spec.Replicas)
+		s.pods += *w.Spec.Replicas
+		for _, c := range w.containers() {
+			if slices.ContainsFunc(w.Spec.Template.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name && i.RestartPolicy == nil }) {
+				continue // it has ended when the others begin
+			}
+			s.processor += n * c.Resources.Requests.Cpu().MilliValue()
+			s.asked += n * c.Resources.Requests.Memory().Value()
+			s.allowed += n * c.Resources.Limits.Memory().Value()
+		}
+		for _, claim := range w.Spec.VolumeClaimTemplates {
+			s.servers = *w.Spec.Replicas
+			s.volumes = claim.Spec.Resources.Requests.Storage().Value()
+		}
+	}
+	table := handbook.Table{Head: []string{"Overlay", "Pods", "Asked for", "Memory at most", "Volumes", "Nodes"}}
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		s, volumes := sums[name], "–"
+		if sums[name].servers > 0 {
+			volumes = fmt.Sprintf("%d of %s", sums[name].servers, size(sums[name].volumes))
+		}
+		table.Rows = append(table.Rows, []string{
+			"`" + name + "`", fmt.Sprint(s.pods), fmt.Sprintf("%s, %dm", size(s.asked), s.processor), size(s.allowed), volumes,
+		})
 	}
 	return table
 }

@@ -37,6 +37,8 @@ func (f Fault) String() string {
 type rule struct {
 	// once is a call that nobody makes again.
 	once bool
+	// waits is a call that waits for Pods, and may be cut by the end of who waits.
+	waits bool
 	// grants is a call whose success is a yes for the namespace.
 	grants bool
 	// identity is a call whose success must bear the identity of a run (contract 2.13).
@@ -51,8 +53,8 @@ type rule struct {
 var rules = map[Call]rule{
 	Capabilities: {once: true},
 	Validate:     {once: true},
-	Create:       {once: true, grants: true, identity: true, no: []codes.Code{codes.FailedPrecondition, codes.AlreadyExists}},
-	Start:        {once: true, grants: true, identity: true, no: []codes.Code{codes.FailedPrecondition, codes.NotFound}},
+	Create:       {once: true, waits: true, grants: true, identity: true, no: []codes.Code{codes.FailedPrecondition, codes.AlreadyExists}},
+	Start:        {once: true, waits: true, grants: true, identity: true, no: []codes.Code{codes.FailedPrecondition, codes.NotFound}},
 	Stop:         {no: []codes.Code{codes.NotFound, codes.FailedPrecondition}},
 	Delete:       {no: []codes.Code{codes.NotFound, codes.FailedPrecondition}},
 	Get:          {no: []codes.Code{codes.NotFound}},
@@ -72,16 +74,26 @@ func (r rule) notNow(c codes.Code) bool {
 	return c == codes.Unavailable || c == codes.ResourceExhausted || c == codes.DeadlineExceeded || slices.Contains(r.unknown, c)
 }
 
-// Excuse is the message of a refusal that what is done to the driver may lead to: a call that nobody makes again is not lost when it is
-// refused so. It excuses no other fault.
-type Excuse string
+// Excuse is a refusal that what is done to the driver may lead to: a call that nobody makes again is not lost when it is refused so. It excuses
+// no other fault.
+type Excuse struct {
+	// Message is that of the refusal.
+	Message string
+	// Lasting says that what is done may take longer than Patience: then a call that was made again for so long is not lost either.
+	Lasting bool
+}
+
+// of reports whether it excuses that a request was lost.
+func (e Excuse) of(r Request) bool {
+	return e.Message == r.last().Message && (e.Lasting || rules[r.Call].once)
+}
 
 // Judge returns every fault of the requests, the worst first.
 func Judge(requests []Request, excuses ...Excuse) []Fault {
 	var found []Fault
 	for _, r := range requests {
 		for _, f := range judge(r) {
-			if f.Kind != Lost || !rules[r.Call].once || !slices.Contains(excuses, Excuse(r.last().Message)) {
+			if f.Kind != Lost || !slices.ContainsFunc(excuses, func(e Excuse) bool { return e.of(r) }) {
 				found = append(found, f)
 			}
 		}
@@ -140,6 +152,7 @@ func judge(r Request) (found []Fault) {
 	switch {
 	case refused:
 	case last.Code == codes.OK:
+	case rule.waits && last.Code == codes.Unavailable && last.Took > Finished:
 	case rule.once && rule.notNow(last.Code):
 		fault(Lost, "nobody makes it again, and it was answered %s: %s", last.Code, last.Message)
 	case rule.notNow(last.Code):

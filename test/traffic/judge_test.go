@@ -55,6 +55,8 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	unavailable := refusal(codes.Unavailable)
+	cut := unavailable
+	cut.Took = traffic.Finished + 1
 	for name, c := range map[string]struct {
 		of     traffic.Call
 		damage func(traffic.Request) traffic.Request
@@ -94,6 +96,10 @@ func TestJudge(t *testing.T) {
 		"a create whose namespace is said to be barred":        {traffic.Create, func(r traffic.Request) traffic.Request { return instead(r, refusal(codes.FailedPrecondition)) }, []traffic.Kind{traffic.WrongNo}},
 		"a create without an identity":                         {traffic.Create, func(r traffic.Request) traffic.Request { r.Attempts[0].Identity = ""; return r }, []traffic.Kind{traffic.Identity}},
 		"a create that fails and leaves something":             {traffic.Create, func(r traffic.Request) traffic.Request { r.Left = []string{"Pod x"}; return instead(r, unavailable) }, []traffic.Kind{traffic.Left, traffic.Lost}},
+		"a start that is cut when it has taken long":           {traffic.Start, func(r traffic.Request) traffic.Request { return instead(r, cut) }, nil},
+		"a create that is cut when it has taken long":          {traffic.Create, func(r traffic.Request) traffic.Request { return instead(r, cut) }, nil},
+		"a create that is cut and leaves something":            {traffic.Create, func(r traffic.Request) traffic.Request { r.Left = []string{"Pod x"}; return instead(r, cut) }, []traffic.Kind{traffic.Left}},
+		"a validation that is cut when it has taken long":      {traffic.Validate, func(r traffic.Request) traffic.Request { return instead(r, cut) }, []traffic.Kind{traffic.Lost}},
 		"a start that is refused for the time being":           {traffic.Start, func(r traffic.Request) traffic.Request { return instead(r, unavailable) }, []traffic.Kind{traffic.Lost}},
 		"a start of what is said to be gone":                   {traffic.Start, func(r traffic.Request) traffic.Request { return instead(r, refusal(codes.NotFound)) }, []traffic.Kind{traffic.WrongNo}},
 		"capabilities that are refused for the time being":     {traffic.Capabilities, func(r traffic.Request) traffic.Request { return instead(r, unavailable) }, []traffic.Kind{traffic.Lost}},
@@ -133,12 +139,14 @@ func TestExcuses(t *testing.T) {
 		excuse  traffic.Excuse
 		want    int
 	}{
-		"a create":                           {instead(good()[traffic.Create], unavailable), "because", 0},
-		"a create for another reason":        {instead(good()[traffic.Create], unavailable), "otherwise", 1},
-		"a get that never succeeds":          {instead(good()[traffic.Get], unavailable), "because", 1},
-		"a create that leaves something":     {leaves, "because", 1},
-		"a grant":                            {barred(good()[traffic.Create]), "because", 1},
-		"a create that is said to be barred": {instead(good()[traffic.Create], refusal(codes.FailedPrecondition)), "because", 1},
+		"a create":                           {instead(good()[traffic.Create], unavailable), traffic.Excuse{Message: "because"}, 0},
+		"a create for another reason":        {instead(good()[traffic.Create], unavailable), traffic.Excuse{Message: "otherwise"}, 1},
+		"a get that never succeeds":          {instead(good()[traffic.Get], unavailable), traffic.Excuse{Message: "because"}, 1},
+		"a get during something that lasts":  {instead(good()[traffic.Get], unavailable), traffic.Excuse{Message: "because", Lasting: true}, 0},
+		"a get during something else":        {instead(good()[traffic.Get], unavailable), traffic.Excuse{Message: "otherwise", Lasting: true}, 1},
+		"a create that leaves something":     {leaves, traffic.Excuse{Message: "because"}, 1},
+		"a grant":                            {barred(good()[traffic.Create]), traffic.Excuse{Message: "because"}, 1},
+		"a create that is said to be barred": {instead(good()[traffic.Create], refusal(codes.FailedPrecondition)), traffic.Excuse{Message: "because"}, 1},
 	} {
 		if found := traffic.Judge([]traffic.Request{c.request}, c.excuse); len(found) != c.want {
 			t.Errorf("%s: %v, want %d faults", name, found, c.want)

@@ -100,7 +100,9 @@ func (r *runner) paced(once func(context.Context)) func(context.Context) {
 func (r *runner) ask(ctx context.Context, request Request, call func(context.Context) (Attempt, error)) Request {
 	for began := time.Now(); ; {
 		once, cancel := context.WithTimeout(ctx, callLimit)
+		called := time.Now()
 		a, err := call(once)
+		a.Took = time.Since(called)
 		cancel()
 		if err != nil {
 			a.Code, a.Message = status.Code(err), status.Convert(err).Message()

@@ -43,10 +43,16 @@ const (
 	Again    = 250 * time.Millisecond
 )
 
+// Finished is how long a daemon that leaves goes on with the calls that it has: half of the default of shutdown_grace. What takes longer is cut,
+// and undone or finished by another (docs/upgrade.md, "What happens to sandboxes").
+const Finished = 10 * time.Second
+
 // Attempt is one call that was answered.
 type Attempt struct {
 	Code    codes.Code
 	Message string
+	// Took is from the call to its answer.
+	Took time.Duration
 	// Sandbox and Identity are those of a positive answer, where the call has them.
 	Sandbox, Identity string
 	// Deleted is DeleteSandbox's.
