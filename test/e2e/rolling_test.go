@@ -143,11 +143,15 @@ func readyPod(pod *corev1.Pod) bool {
 	})
 }
 
+// lookAgain is how often a condition of an installation is looked at: most of them are programs, or read what every Pod has logged, and take from those
+// that they wait for.
+const lookAgain = 2 * time.Second
+
 // eventually is cluster.Eventually for what takes longer: on a machine that is busy with traffic, or since the kubelet brings it.
 func (i *installation) eventually(t *testing.T, what string, condition func(context.Context) error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, rollLimit, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), lookAgain, rollLimit, true, func(ctx context.Context) (bool, error) {
 		last = condition(ctx)
 		return last == nil, nil
 	})

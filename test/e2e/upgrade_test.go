@@ -76,7 +76,7 @@ func former(t *testing.T, c *cluster.Cluster) release {
 func TestOperatorLabelOverlayUpgrades(t *testing.T) {
 	i := install(t, operatorLabel, relayBeside)
 	from, to := former(t, i.c), present(t, i.c)
-	w := &town{installation: i, whole: t, lanes: severalLanes}
+	w := &town{installation: i, whole: t, lanes: 1}
 	w.settleOperator(t)
 	forth, back := section(t, upgradeDocument, "## The upgrade"), section(t, upgradeDocument, "## Back")
 	if len(forth) != 2 || len(back) != 2 {
