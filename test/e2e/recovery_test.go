@@ -173,7 +173,6 @@ func (r *recovery) ofServers(t *testing.T) {
 		case <-time.After(clientsReread):
 		case <-t.Context().Done():
 		}
-		r.awaitVisitors(t)
 		if away := r.roll(t, "statefulsets", images.NATS); away > bearable {
 			r.excuse(unproven)
 		}
