@@ -152,7 +152,7 @@ func judge(r Request) (found []Fault) {
 	switch {
 	case refused:
 	case last.Code == codes.OK:
-	case rule.waits && last.Code == codes.Unavailable && last.Took > Finished:
+	case rule.waits && last.cut():
 	case rule.once && rule.notNow(last.Code):
 		fault(Lost, "nobody makes it again, and it was answered %s: %s", last.Code, last.Message)
 	case rule.notNow(last.Code):

@@ -56,7 +56,9 @@ func TestJudge(t *testing.T) {
 	}
 	unavailable := refusal(codes.Unavailable)
 	cut := unavailable
-	cut.Took = traffic.Finished + 1
+	cut.Took, cut.Message = traffic.Finished+1, "received prior goaway: graceful_stop"
+	late := unavailable
+	late.Took = cut.Took
 	for name, c := range map[string]struct {
 		of     traffic.Call
 		damage func(traffic.Request) traffic.Request
@@ -98,6 +100,7 @@ func TestJudge(t *testing.T) {
 		"a create that fails and leaves something":             {traffic.Create, func(r traffic.Request) traffic.Request { r.Left = []string{"Pod x"}; return instead(r, unavailable) }, []traffic.Kind{traffic.Left, traffic.Lost}},
 		"a start that is cut when it has taken long":           {traffic.Start, func(r traffic.Request) traffic.Request { return instead(r, cut) }, nil},
 		"a create that is cut when it has taken long":          {traffic.Create, func(r traffic.Request) traffic.Request { return instead(r, cut) }, nil},
+		"a create that is refused when it has taken long":      {traffic.Create, func(r traffic.Request) traffic.Request { return instead(r, late) }, []traffic.Kind{traffic.Lost}},
 		"a create that is cut and leaves something":            {traffic.Create, func(r traffic.Request) traffic.Request { r.Left = []string{"Pod x"}; return instead(r, cut) }, []traffic.Kind{traffic.Left}},
 		"a validation that is cut when it has taken long":      {traffic.Validate, func(r traffic.Request) traffic.Request { return instead(r, cut) }, []traffic.Kind{traffic.Lost}},
 		"a start that is refused for the time being":           {traffic.Start, func(r traffic.Request) traffic.Request { return instead(r, unavailable) }, []traffic.Kind{traffic.Lost}},

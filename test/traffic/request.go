@@ -61,6 +61,11 @@ type Attempt struct {
 	Lacks, Gone []string
 }
 
+// cut reports whether it is the connection that ended, with a daemon that had gone on with the call for as long as it does.
+func (a Attempt) cut() bool {
+	return a.Code == codes.Unavailable && a.Took > Finished && strings.Contains(a.Message, "graceful_stop")
+}
+
 // Request is a call that is made until it succeeds, if its caller in the contract makes it again, and otherwise once.
 type Request struct {
 	Call     Call
