@@ -26,6 +26,9 @@ CLUSTER := go run ./test/cluster/cmd/kube
 # What needs a node, and so root: the first shares one, the second starts its own.
 NODE := ./test/e2e/...
 NODE_LIFE := ./test/cluster/nodelife
+# Sandboxes that live cost a node of two processors a tenth of one each, for the probes of their supervisors: with eight tests at once
+# they are in each other's way, and take longer.
+AT_ONCE := 4
 # Packages of the test module that start nothing but themselves and read nothing outside it: Go's test cache knows all they depend on.
 APART := $(addprefix ./test/,agentsandbox/api agentsandbox/reconcile apiproxy conformance/... mesh sim \
 	$(addprefix cluster/internal/,filelock image process) \
@@ -79,12 +82,14 @@ build: ## Build the daemons into bin/.
 images: ## Build all images into bin/images: OCI archives with bills of materials, no container engine needed.
 	go run ./test/images/cmd/images --version '$(VERSION)' --commit '$(COMMIT)'
 
-# The tests on a node wait for kubelets while the units compute, so both are run at once. What waits for clocks and votes has the machine to
-# itself: its limits are those of the programs.
+# All is compiled first: beside a compiler a node has no time. The tests on a node wait for kubelets while the units compute, so both are
+# run at once. What waits for clocks and votes has the machine to itself: its limits are those of the programs.
 .PHONY: test
 test: compiler ## Run every test: what needs no root, and, as root, what needs a real node.
 	$(CLUSTER) build controlplane
-	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; $(MAKE) --no-print-directory -j2 --output-sync=target test-units test-node; \
+	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; fi
+	@echo "compiling the tests"; go list -race -test -export -deps $(UNITS) ./test/... > /dev/null
+	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory -j2 --output-sync=target test-units test-node; \
 	else $(MAKE) --no-print-directory test-units; fi
 	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) $(SYSTEM)
 	@if [ "$$(id -u)" != 0 ]; then echo "NOT RUN: test/e2e needs a real node, and that needs root. Run 'sudo make test-node' for it."; fi
@@ -109,7 +114,7 @@ test-long: compiler ## Run the tests that take too long for make test: every wri
 .PHONY: test-node
 test-node: compiler ## Run the tests that need a real node (root).
 	$(CLUSTER) build node
-	$(CLUSTER) run node -- $(GOTEST) $(UNCACHED) -parallel 8 $(NODE)
+	$(CLUSTER) run node -- $(GOTEST) $(UNCACHED) -parallel $(AT_ONCE) $(NODE)
 	$(CLUSTER) down node
 	$(GOTEST) $(UNCACHED) $(NODE_LIFE)
 

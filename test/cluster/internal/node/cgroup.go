@@ -33,6 +33,42 @@ func makeCgroups() error {
 	return nil
 }
 
+// The node's own programs, with the shims and all that runs in Pods for probes and commands, are one group beside the Pods, as on a real
+// node. Without it each shim would have as much of a busy machine as the kubelet, etcd and the API server have together (each session is
+// a group of its own to the scheduler), and a node of thirty Pods would have no time left to be a node.
+const (
+	systemGroup  = "system"
+	nodeShares   = 2048 // of the machine: a session of programs has 1024
+	systemShares = 4096 // of the node: its Pods have 1024 for each processor
+)
+
+// joinSystem puts a program of the node, and all that it will start, into the system's group.
+func joinSystem(pid int) error {
+	points, err := cgroupMounts()
+	if err != nil {
+		return err
+	}
+	for _, point := range points {
+		branch := filepath.Join(point, cgroupRoot)
+		shares := filepath.Join(branch, "cpu.shares")
+		if _, err := os.Stat(shares); err != nil {
+			continue // not the hierarchy of the processor, or version 2, where this is left to the machine
+		}
+		system := filepath.Join(branch, systemGroup)
+		if err := os.Mkdir(system, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("create the control group of the node's programs: %w", err)
+		}
+		for file, value := range map[string]int{
+			shares: nodeShares, filepath.Join(system, "cpu.shares"): systemShares, filepath.Join(system, "cgroup.procs"): pid,
+		} {
+			if err := os.WriteFile(file, []byte(strconv.Itoa(value)), 0); err != nil {
+				return fmt.Errorf("put process %d into the control group of the node's programs: %w", pid, err)
+			}
+		}
+	}
+	return nil
+}
+
 // emptyLimit bounds how long killed processes may take to leave their control groups.
 const emptyLimit = 20 * time.Second
 

@@ -75,6 +75,9 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 }
 
 func (n *Node) startContainerd(ctx context.Context) (err error) {
+	if err := makeCgroups(); err != nil {
+		return err
+	}
 	if err := n.write("cni/10-bridge.conflist", cniConfig(n.cfg.Dir)); err != nil {
 		return err
 	}
@@ -86,6 +89,9 @@ func (n *Node) startContainerd(ctx context.Context) (err error) {
 		Args: []string{"--config", filepath.Join(n.cfg.Dir, "containerd.toml")},
 	})
 	if err != nil {
+		return err
+	}
+	if err := joinSystem(n.containerd.PID()); err != nil {
 		return err
 	}
 	return n.containerd.Await(ctx, func(ctx context.Context) error {
@@ -112,9 +118,6 @@ func (n *Node) loadImages(ctx context.Context) error {
 }
 
 func (n *Node) startKubelet(context.Context) error {
-	if err := makeCgroups(); err != nil {
-		return err
-	}
 	pair, err := n.cfg.Plane.Authority().Client("kubelet", "system:node:"+Name, "system:nodes")
 	if err != nil {
 		return err
@@ -137,7 +140,10 @@ func (n *Node) startKubelet(context.Context) error {
 		"--hostname-override=" + Name,
 		"--node-ip=" + Address,
 	}})
-	return err
+	if err != nil {
+		return err
+	}
+	return joinSystem(n.kubelet.PID())
 }
 
 func (n *Node) startProxy(context.Context) error {
