@@ -47,6 +47,8 @@ LONG = $(GOTEST) $(UNCACHED) -timeout 90m -tags portcullis_long
 SIMULATION := go test -timeout 20m ./test/sim && go test -timeout 20m -tags portcullis_mutants -run 'TestPlantedFaults|SchedulesNotice' ./test/sim ./shared/allowlist
 # A fifth of the processor time of a test binary goes to its garbage collector, and memory is there. Daemons start without this.
 test test-units test-node test-long: export GOGC ?= 400
+# A race of the last moment is reported by then; the detector's own second is spent by each of a hundred programs.
+test test-units test-node test-long: export GORACE ?= atexit_sleep_ms=50
 # Tests of the test module look at more than Go's test cache knows: the whole tree, built programs.
 UNCACHED := -count=1
 
