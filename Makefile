@@ -39,8 +39,11 @@ UNITS := $(addprefix ./,$(addsuffix /...,$(filter-out test,$(MODULES)))) $(APART
 LONGEST := $(addprefix ./test/,supervisor allowlist broker lifecycle tokenauth scenario acceptance)
 SYSTEM = $(LONGEST) $(filter-out $(shell go list $(APART)),$(shell go list ./test/... | grep -v -e /test/e2e -e /test/cluster/nodelife))
 # The cluster's kubeconfig is not for the tests: they find the cluster themselves. Nor is what one make tells another.
-# `make check` vets all code, and nobody debugs a test binary of a run: leaving both away is a third of the time.
-GOTEST := env -u KUBECONFIG -u MAKEFLAGS -u MFLAGS -u MAKELEVEL go test -race -vet=off -ldflags=-w -timeout 20m
+# `make check` vets all code, and nobody debugs a test binary of a run: leaving both away is a third of the time. Without the paths of this
+# directory what was compiled for one clone serves the next, and Go's own linker takes half the memory of the C compiler's.
+RACE := -race -trimpath
+LINKED := -ldflags='-s -w$(if $(filter amd64,$(shell go env GOARCH)), -linkmode=internal)'
+GOTEST := env -u KUBECONFIG -u MAKEFLAGS -u MFLAGS -u MAKELEVEL go test $(RACE) -vet=off $(LINKED) -timeout 20m
 LONG = $(GOTEST) $(UNCACHED) -timeout 90m -tags portcullis_long
 # The schedules once more, by the thousand: the race detector leaves time for a few hundred. Then with each planted fault,
 # which must be noticed, in the simulation and in the package's own schedules.
@@ -90,7 +93,7 @@ images: ## Build all images into bin/images: OCI archives with bills of material
 test: compiler ## Run every test: what needs no root, and, as root, what needs a real node.
 	$(CLUSTER) build controlplane
 	@if [ "$$(id -u)" = 0 ]; then $(CLUSTER) build node; fi
-	@echo "compiling the tests"; go list -race -test -export -deps $(UNITS) ./test/... > /dev/null
+	@echo "compiling the tests"; go list $(RACE) -test -export -deps $(UNITS) ./test/... > /dev/null
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory -j2 --output-sync=target test-units test-node; \
 	else $(MAKE) --no-print-directory test-units; fi
 	$(CLUSTER) run controlplane -- $(GOTEST) $(UNCACHED) $(SYSTEM)
