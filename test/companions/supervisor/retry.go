@@ -20,9 +20,10 @@ type Patience struct {
 	clock backoff.Clock // nil for the system's
 }
 
-// DefaultPatience outlasts a gateway that restarts and a runtime whose image is being pulled.
+// DefaultPatience outlasts a gateway that restarts, a runtime whose image is being pulled, and a namespace that is closed while somebody
+// works at it: a run whose supervisor gave up is over.
 func DefaultPatience() Patience {
-	return Patience{First: 250 * time.Millisecond, Most: 15 * time.Second, Total: 20 * time.Minute}
+	return Patience{First: 250 * time.Millisecond, Most: 15 * time.Second, Total: 2 * time.Hour}
 }
 
 // keep calls hold again and again until ctx ends, a refusal is final, or patience ends. hold calls
