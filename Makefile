@@ -26,8 +26,8 @@ CLUSTER := go run ./test/cluster/cmd/kube
 # What needs a node, and so root: the first shares one, the second starts its own.
 NODE := ./test/e2e/...
 NODE_LIFE := ./test/cluster/nodelife
-# Sandboxes that live cost a node of two processors a tenth of one each, for the probes of their supervisors: with eight tests at once
-# they are in each other's way, and take longer.
+# Each supervisor is asked by a command once a second whether it is ready, which a node of two processors feels: eight tests at once are in
+# each other's way, and take longer than four.
 AT_ONCE := 4
 # Packages of the test module that start nothing but themselves and read nothing outside it: Go's test cache knows all they depend on.
 APART := $(addprefix ./test/,agentsandbox/api agentsandbox/reconcile apiproxy conformance/... mesh sim \
@@ -40,7 +40,7 @@ LONGEST := $(addprefix ./test/,supervisor allowlist broker lifecycle tokenauth s
 SYSTEM = $(LONGEST) $(filter-out $(shell go list $(APART)),$(shell go list ./test/... | grep -v -e /test/e2e -e /test/cluster/nodelife))
 # The cluster's kubeconfig is not for the tests: they find the cluster themselves. Nor is what one make tells another.
 # `make check` vets all code, and nobody debugs a test binary of a run: leaving both away is a third of the time. Without the paths of this
-# directory what was compiled for one clone serves the next, and Go's own linker takes half the memory of the C compiler's.
+# directory what was compiled for one clone serves the next, and Go's own linker has half the page faults that it has with the C compiler's.
 RACE := -race -trimpath
 LINKED := -ldflags='-s -w$(if $(filter amd64,$(shell go env GOARCH)), -linkmode=internal)'
 GOTEST := env -u KUBECONFIG -u MAKEFLAGS -u MFLAGS -u MAKELEVEL go test $(RACE) -vet=off $(LINKED) -timeout 20m

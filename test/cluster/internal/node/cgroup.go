@@ -33,7 +33,7 @@ func makeCgroups() error {
 	return nil
 }
 
-// The node's own programs, with the shims and all that runs in Pods for probes and commands, are one group beside the Pods, as on a real
+// The node's own programs, with the shims and what these start probes and commands with, are one group beside the Pods, as on a real
 // node. Without it each shim would have as much of a busy machine as the kubelet, etcd and the API server have together (each session is
 // a group of its own to the scheduler), and a node of thirty Pods would have no time left to be a node.
 const (
