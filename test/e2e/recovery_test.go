@@ -40,12 +40,13 @@ func TestOperatorLabelOverlayChanges(t *testing.T) {
 	r.remove(t, r.closed)
 }
 
-// The days on which something is lost, each by the words of the documents: NATS begins anew, and so does the key that signs the list, with a gate
-// that is shut in between and never opens for who may not; the namespace of the mesh is deleted, gateway included, and is back with the
-// sandboxes that ran on meanwhile; and the gateway has no records.
+// The days on which something is lost, each by the words of the documents: NATS begins anew, then as three servers, and so does the key that
+// signs the list, with a gate that is shut in between and never opens for who may not; the namespace of the mesh is deleted, gateway included,
+// and is back with the sandboxes that ran on meanwhile; and the gateway has no records.
 func TestOperatorLabelOverlayRecovers(t *testing.T) {
 	r := settleRecovery(t)
 	r.under(t, "a new beginning of NATS", r.beginAnew)
+	r.under(t, "three servers in the place of one", r.grow)
 	r.under(t, "the signing key", r.signAnew)
 	t.Run("the namespace", r.loseNamespace)
 	t.Run("the records of the gateway", r.loseRecords)
@@ -256,13 +257,37 @@ func shown(t *testing.T, document, words string) string {
 func (r *recovery) beginAnew(t *testing.T) {
 	all := steps(t, "docs/nats.md", "## A new beginning", 2)
 	r.excuseOutage(unproven)
-	volume(r.whole, r.c, installed, "data-nats-0")
+	r.emptyVolumes()
 	former := r.term(t)
 	r.step(t, all[0])
 	r.await(t, all[1])
 	if now := r.term(t); now < former {
 		t.Errorf("the list has epoch %d after epoch %d", now, former)
 	}
+	r.awaitVisitors(t)
+}
+
+// emptyVolumes are for servers whose claims are made anew.
+func (r *recovery) emptyVolumes() {
+	for n := range r.overlay.servers {
+		volume(r.whole, r.c, installed, fmt.Sprintf("data-nats-%d", n))
+	}
+}
+
+// grow: the reader has three servers in his kustomization, and they begin anew as one does. From then on the one that leads may be gone.
+func (r *recovery) grow(t *testing.T) {
+	r.overlay.servers, r.overlay.kustomization = 3, r.overlay.kustomization+oneNode
+	r.components = append(r.components, "nats-ha")
+	r.amend = func(settings string) string {
+		return strings.Replace(settings, "[portcullis.audit]\n", "[portcullis.audit]\nreplicas = 3\n", 1)
+	}
+	r.compose(t, filepath.Join("..", ".."), loadShipped(t, r.c))
+	r.beginAnew(t)
+	r.c.Apply(t, installed, []byte(monitorPolicy))
+	for _, stream := range []string{bucket, trail} {
+		r.awaitServers(t, stream)
+	}
+	r.loseLeader(t)
 	r.awaitVisitors(t)
 }
 
@@ -315,7 +340,7 @@ func (r *recovery) signer(t *testing.T) string {
 func (r *recovery) loseNamespace(t *testing.T) {
 	all := steps(t, "docs/backup.md", "## The namespace portcullis", 1)
 	before := r.signer(t)
-	volume(r.whole, r.c, installed, "data-nats-0")
+	r.emptyVolumes()
 	core := r.c.Client().CoreV1()
 	noError(t, core.Namespaces().Delete(t.Context(), installed, metav1.DeleteOptions{}))
 	r.eventually(t, "it is gone", func(ctx context.Context) error {

@@ -87,6 +87,41 @@ func inhabit(t *testing.T) *cluster.Cluster {
 	return c
 }
 
+// ofNode are the programs that share one control group of the processor beside the Pods, so that no shim has as much of it as the node has.
+var ofNode = []string{"containerd", "kubelet", "containerd-shim-runc-v2"}
+
+// demandGroups demands that. With control groups of version 2 nothing is promised.
+func demandGroups(t *testing.T) {
+	t.Helper()
+	seen := map[string]bool{}
+	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range commands {
+		args, _ := os.ReadFile(file) // it may have ended since
+		command, _, _ := strings.Cut(string(args), "\x00")
+		name := filepath.Base(command)
+		if !slices.Contains(ofNode, name) || !strings.Contains(string(args), os.Getenv("TMPDIR")) {
+			continue
+		}
+		groups, err := os.ReadFile(filepath.Join(filepath.Dir(file), "cgroup"))
+		if err != nil {
+			continue
+		}
+		seen[name] = true
+		for line := range strings.Lines(string(groups)) {
+			fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+			if slices.Contains(strings.Split(fields[1], ","), "cpu") && fields[2] != "/portcullis-node/system" {
+				t.Errorf("%s is in the control group %s of the processor", name, fields[2])
+			}
+		}
+	}
+	if len(seen) != len(ofNode) {
+		t.Errorf("of the node's programs only %v were seen", seen)
+	}
+}
+
 func compare(t *testing.T, before []string) {
 	t.Helper()
 	for _, line := range machine(t) {
@@ -112,6 +147,7 @@ func TestNodeLeavesNothingBehind(t *testing.T) {
 
 	t.Run("stopped", func(t *testing.T) {
 		inhabit(t)
+		demandGroups(t)
 		kube(t, "down", "node")
 		compare(t, before)
 	})
