@@ -24,6 +24,13 @@ type part struct {
 	bill     []byte
 }
 
+// untyped is an image of which its index does not say what kind of artifact it is, since it is none. Programs that do not know that field, such as
+// skopeo 1.9.3, write the index without it, and what they copy has another digest then.
+type untyped struct{ v1.Image }
+
+// ArtifactType is asked for by the library that writes the index.
+func (untyped) ArtifactType() (string, error) { return "", nil }
+
 // assemble makes the index of an image's platforms, which is what the reference names, and the layout's list of it and
 // the bills. A bill is no entry of the image's own index: a node would take it for one more platform.
 func assemble(reference string, parts []part) (index, list v1.ImageIndex, err error) {
@@ -31,7 +38,7 @@ func assemble(reference string, parts []part) (index, list v1.ImageIndex, err er
 	list = index
 	var bills []mutate.IndexAddendum
 	for _, p := range parts {
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: p.image, Descriptor: v1.Descriptor{Platform: &p.platform}})
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: untyped{p.image}, Descriptor: v1.Descriptor{Platform: &p.platform}})
 		b, err := billFor(p.image, p.bill)
 		if err != nil {
 			return nil, nil, err

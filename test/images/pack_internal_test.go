@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"go.uber.org/goleak"
 )
 
@@ -31,10 +32,9 @@ func validContent() content {
 	return content{recipe: daemons()[0], platform: Platforms()[0], stamp: fixedStamp, program: "a program", level: gzip.DefaultCompression}
 }
 
-// archived is the archive of a program that is written anew, at the path in a directory of its own.
-func archived(t *testing.T, c content) []byte {
+// assembled is the index of a program's image, and the list of what is in its archive. The program is written anew, into dir.
+func assembled(t *testing.T, dir string, c content) (index, list v1.ImageIndex) {
 	t.Helper()
-	dir := t.TempDir()
 	p := program{path: filepath.Join(dir, "some-name"), info: &debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Path: "example.com/ours", Version: "v1.0.0"}}}
 	if err := os.WriteFile(p.path, []byte(c.program), 0o600); err != nil {
 		t.Fatal(err)
@@ -47,10 +47,18 @@ func archived(t *testing.T, c content) []byte {
 	if made.bill, err = bill(c.recipe, c.platform, c.stamp, p); err != nil {
 		t.Fatal(err)
 	}
-	_, list, err := assemble("docker.io/portcullis/"+c.recipe.Name+":v1", []part{made})
+	index, list, err = assemble("docker.io/portcullis/"+c.recipe.Name+":v1", []part{made})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return index, list
+}
+
+// archived is the archive of a program, at the path in a directory of its own.
+func archived(t *testing.T, c content) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	_, list := assembled(t, dir, c)
 	path := filepath.Join(dir, "image.tar")
 	if err := write(path, list, c.stamp); err != nil {
 		t.Fatal(err)
@@ -87,6 +95,23 @@ func TestArchives(t *testing.T) {
 		if bytes.Equal(first, archived(t, c)) {
 			t.Errorf("another %s makes the same archive", name)
 		}
+	}
+}
+
+// The index says of a platform's image what every program that copies images knows: one that leaves out what it does not know would make another
+// digest of it.
+func TestIndexIsCopiedAsItIs(t *testing.T) {
+	t.Parallel()
+	c := validContent()
+	index, _ := assembled(t, t.TempDir(), c)
+	manifest, err := index.IndexManifest()
+	if err != nil || len(manifest.Manifests) != 1 {
+		t.Fatalf("the index is of %+v, %v", manifest, err)
+	}
+	got := manifest.Manifests[0]
+	want := v1.Descriptor{MediaType: types.OCIManifestSchema1, Size: got.Size, Digest: got.Digest, Platform: &c.platform}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the index's entry (-want +got):\n%s", diff)
 	}
 }
 
