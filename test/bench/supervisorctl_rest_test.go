@@ -22,14 +22,18 @@ import (
 )
 
 const (
-	// stopped and running sandboxes stand while an installation at rest is looked at, in so many places.
-	stopped, running, quarters = 500, 500, 50
+	// quarters are the namespaces in which sandboxes stand while an installation at rest is looked at.
+	quarters = 50
 	// makers make sandboxes at the same time.
 	makers = 16
 )
 
-var restTime = flag.Duration("rest-time", 11*time.Minute,
-	"for how long an installation at rest is looked at, after the first looks: usually longer than the time within which all are looked at again")
+var (
+	restTime = flag.Duration("rest-time", 11*time.Minute,
+		"for how long an installation at rest is looked at, after the first looks: usually longer than the time within which all are looked at again")
+	restSandboxes = flag.Int("rest-sandboxes", 1000, "how many sandboxes stand while an installation at rest is looked at; half of them run")
+	restRate      = flag.Int("rest-rate", 4, "reconcile_rate of the daemon that is looked at")
+)
 
 // BenchmarkSupervisorctlAtRest runs once, whatever b.N is, and prints its table. The sandboxes are made by a bare client before the
 // daemon starts: it finds them as another process has left them.
@@ -42,7 +46,7 @@ func BenchmarkSupervisorctlAtRest(b *testing.B) {
 	r.must(err)
 	empty := r.rest("no sandbox", 0, time.Minute)
 	boxes := at.populate()
-	full := r.rest(fmt.Sprintf("%d sandboxes, of which %d run", running+stopped, running), running+stopped, *restTime)
+	full := r.rest(fmt.Sprintf("%d sandboxes, of which %d run", len(boxes), len(boxes)/2), float64(len(boxes)), *restTime)
 	unchanged := r.unchanged(boxes)
 	show(b, "rest", restTable(empty, full)+"\n\n"+unchanged)
 }
@@ -55,7 +59,8 @@ func (r *race) populate() []*supervisor.Box {
 		spaces = append(spaces, r.namespace())
 		r.site.History.Lawless(spaces[len(spaces)-1])
 	}
-	boxes := make([]*supervisor.Box, running+stopped)
+	boxes := make([]*supervisor.Box, *restSandboxes)
+	running := len(boxes) / 2
 	errs := make([]error, len(boxes))
 	todo := make(chan int)
 	var making sync.WaitGroup
@@ -121,7 +126,9 @@ func (r *races) rest(what string, all float64, long time.Duration) *quiet {
 	tape := newTape(proxy)
 	out := &quiet{what: what}
 	start := time.Now()
-	p := longRun(r.b, r.settings(r.kubeconfig(proxy.Address(), proxy.Authority())))
+	const table = "[portcullis.supervisorctl]\n"
+	settings := r.settings(r.kubeconfig(proxy.Address(), proxy.Authority()))
+	p := longRun(r.b, strings.Replace(settings, table, fmt.Sprintf("%sreconcile_rate = %d\n", table, *restRate), 1))
 	p.await("not every sandbox was found settled", func() error {
 		v, err := p.metric("portcullis_supervisorctl_reconcile_looks_total", `ending="settled"`)
 		if err == nil && v < all {
