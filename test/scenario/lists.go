@@ -49,7 +49,7 @@ func (p *play) listVerify(ctx context.Context, _ []string) (answer, error) {
 	m := p.stage.site.Mesh
 	a := answer{word: "usable"}
 	if _, err := m.Command(ctx, mesh.Nswatch, "allowlist", "verify", "--config", m.Settings(mesh.Nswatch)); err != nil {
-		a.word = "unusable"
+		a.word, a.note = "unusable", err.Error()
 	}
 	return a, nil
 }

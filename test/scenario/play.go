@@ -85,6 +85,7 @@ type answer struct {
 	reason  string   // of a refusal, as the daemons give it
 	message string   // of a refusal, as users get it
 	lines   []string // further ones
+	note    string   // for who looks for a fault; no part of the story
 	refused bool
 }
 
@@ -122,6 +123,9 @@ func (p *play) tell(ts *testscript.TestScript, line string, a answer) {
 	p.last = a
 	text := p.real.plain(a.String())
 	ts.Logf("%s (%s)", text, time.Since(p.began).Round(10*time.Millisecond))
+	if a.note != "" {
+		ts.Logf("%s", a.note)
+	}
 	fmt.Fprintf(&p.story, "> %s\n\t%s\n", line, text)
 	ts.Check(os.WriteFile(p.told, []byte(p.story.String()), 0o600))
 }

@@ -92,9 +92,7 @@ func (a allowlistCommands) show() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.inspect(cmd, func(found *allowkv.Inspection, bounds *allowlist.Settings) error {
-				return write(cmd.OutOrStdout(), inspection.NewReport(found, bounds))
-			})
+			return a.inspect(cmd, func(report *inspection.Report) error { return write(cmd.OutOrStdout(), report) })
 		},
 	}
 	outputFlag(cmd, &output)
@@ -106,12 +104,12 @@ func (a allowlistCommands) verify() *cobra.Command {
 		Use:   "verify",
 		Short: "Exit with 0 only if the published allowlist is one that readers can use now",
 		Long: `Exit with 0 only if the snapshot and the heartbeat verify and belong together, and the heartbeat vouches for the list
-and is younger than max_staleness by the clocks of its writer and of this machine. Otherwise each reason is printed. A
-reader may know more, such as a revision that must not come back.`,
+and is younger than max_staleness by the clocks of its writer and of this machine. Otherwise each reason is printed. A list
+that nobody vouches for yet is looked at again, for two heartbeat_interval and at least two seconds. A reader may know
+more, such as a revision that must not come back.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.inspect(cmd, func(found *allowkv.Inspection, bounds *allowlist.Settings) error {
-				report := inspection.NewReport(found, bounds)
+			return a.inspect(cmd, func(report *inspection.Report) error {
 				if err := report.Err(); err != nil {
 					return err
 				}
@@ -167,8 +165,8 @@ func watch(ctx context.Context, conn *natsconn.Conn, keys allowlist.KeySet, gate
 	return errors.Join(err, failed)
 }
 
-// inspect reads what the bucket holds and gives it to show.
-func (a allowlistCommands) inspect(cmd *cobra.Command, show func(*allowkv.Inspection, *allowlist.Settings) error) error {
+// inspect judges what the bucket holds and gives it to show.
+func (a allowlistCommands) inspect(cmd *cobra.Command, show func(*inspection.Report) error) error {
 	own, gateway, keys, err := a.readable(cmd)
 	if err != nil {
 		return err
@@ -178,12 +176,37 @@ func (a allowlistCommands) inspect(cmd *cobra.Command, show func(*allowkv.Inspec
 		if err != nil {
 			return err
 		}
-		found, err := allowkv.Inspect(ctx, session.JetStream, keys, gateway)
+		bounds := &own.Allowlist.Settings
+		report, err := settled(ctx, bounds, func() (*inspection.Report, error) {
+			found, err := allowkv.Inspect(ctx, session.JetStream, keys, gateway)
+			return inspection.NewReport(&found, bounds), err
+		})
 		if err != nil {
 			return err
 		}
-		return show(&found, &own.Allowlist.Settings)
+		return show(report)
 	})
+}
+
+// settlePatience is the least time for which a writer is taken to be between its two writes.
+const settlePatience = 2 * time.Second
+
+// settled looks again while the writer is between its two writes, in which readers go on with the list before. One that
+// has not vouched for its list after two intervals of the heartbeat is not between them.
+func settled(ctx context.Context, bounds *allowlist.Settings, look func() (*inspection.Report, error)) (*inspection.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(settlePatience, 2*bounds.HeartbeatInterval.Std()))
+	defer cancel()
+	for {
+		report, err := look()
+		if err != nil || !report.Unvouched() {
+			return report, err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return report, nil
+		}
+	}
 }
 
 // readable reads what a reader of the list needs.

@@ -76,13 +76,22 @@ func TestBucketForPeople(t *testing.T) {
 		t.Errorf("%v: %+v", err, report)
 	}
 
-	b.publish(3, time.Minute, "team")
+	// A list is two writes. What falls between them is not said to be unusable; a writer that stays there is.
+	digest := b.store(3, 0, "team")
+	fails(t, do("allowlist", "verify"), "vouches for revision 2 of epoch 1, and the snapshot is revision 3")
+	verify := program.Start(t, "allowlist", "verify", "--config", file)
+	time.Sleep(200 * time.Millisecond)
+	b.vouch(3, 0, digest)
+	commandtest.Eventually(t, "usable", func() bool { return strings.HasPrefix(verify.Stdout.String(), "usable: revision 3") })
+	verify.Stop()
+
+	b.publish(4, time.Minute, "team")
 	fails(t, do("allowlist", "verify"), "max_staleness is 15s")
 	succeeds(t, do("allowlist", "show"), "USABLE   no: the heartbeat is 1m0")
 
 	// A stranger's key: what is shown is its size and why it does not count, never its bytes.
 	otherPrivate, _ := pair(t)
-	newBucket(t, server.URL(), signer(t, otherPrivate)).publish(4, 0, "intruder")
+	newBucket(t, server.URL(), signer(t, otherPrivate)).publish(5, 0, "intruder")
 	b.put(allowlist.HeartbeatKey("blue"), []byte("\x1b[2J not a record"))
 	fails(t, do("allowlist", "verify"), "the snapshot does not count", "the heartbeat does not count")
 	bad := do("allowlist", "show")

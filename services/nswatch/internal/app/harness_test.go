@@ -102,6 +102,12 @@ func (b *bucket) put(key string, record []byte) {
 // publish writes a list of one revision, and a beat for it that is as old as is said.
 func (b *bucket) publish(revision uint64, age time.Duration, names ...string) {
 	b.t.Helper()
+	b.vouch(revision, age, b.store(revision, age, names...))
+}
+
+// store writes a list that nothing vouches for yet.
+func (b *bucket) store(revision uint64, age time.Duration, names ...string) allowlist.Digest {
+	b.t.Helper()
 	var entries []allowlist.Entry
 	for _, n := range names {
 		entries = append(entries, allowlist.Entry{Name: n, UID: "uid-" + n})
@@ -110,21 +116,29 @@ func (b *bucket) publish(revision uint64, age time.Duration, names ...string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	at := time.Now().Add(-age).UTC().Truncate(time.Millisecond)
 	record, digest, err := allowlist.SealSnapshot(allowlist.Snapshot{
-		GatewayID: "blue", Epoch: 1, Revision: revision, Writer: "writer", PublishedAt: at, Namespaces: list,
+		GatewayID: "blue", Epoch: 1, Revision: revision, Writer: "writer", PublishedAt: before(age), Namespaces: list,
 		Source: allowlist.Source{Kind: allowlist.SourceLabel, Selector: "a=b", Version: "1"},
 	}, b.signer)
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	b.put(allowlist.SnapshotKey("blue"), record)
+	return digest
+}
+
+func (b *bucket) vouch(revision uint64, age time.Duration, digest allowlist.Digest) {
+	b.t.Helper()
 	beat, err := allowlist.SealHeartbeat(allowlist.Heartbeat{
-		GatewayID: "blue", Epoch: 1, Revision: revision, Digest: digest, Beat: revision, PublishedAt: at, Writer: "writer",
+		GatewayID: "blue", Epoch: 1, Revision: revision, Digest: digest, Beat: revision, PublishedAt: before(age), Writer: "writer",
 		Proof: allowlist.Proof{Kind: allowlist.ProofList}, TTL: 5 * time.Second,
 	}, b.signer)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.put(allowlist.SnapshotKey("blue"), record)
 	b.put(allowlist.HeartbeatKey("blue"), beat)
+}
+
+func before(age time.Duration) time.Time {
+	return time.Now().Add(-age).UTC().Truncate(time.Millisecond)
 }

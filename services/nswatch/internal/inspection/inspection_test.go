@@ -105,6 +105,7 @@ func cases(t *testing.T) map[string]struct {
 		"stale":             {beat(func(h *allowlist.Heartbeat) { h.PublishedAt = now.Add(-bounds.MaxStaleness.Std()) }), "the heartbeat is 15s old"},
 		"from the future":   {beat(func(h *allowlist.Heartbeat) { h.PublishedAt = now.Add(bounds.MaxClockSkew.Std() + time.Second) }), "31s in the future"},
 		"withdrawn":         {beat(func(h *allowlist.Heartbeat) { h.Reason = "the file is gone" }), "withdrawn: the file is gone"},
+		"not vouched for":   {beat(func(h *allowlist.Heartbeat) { h.Revision = 6 }), "vouches for revision 6"},
 		"behind":            {beat(func(h *allowlist.Heartbeat) { h.Revision = 8 }), "vouches for revision 8"},
 		"of another epoch":  {beat(func(h *allowlist.Heartbeat) { h.Epoch++ }), "epoch 1790000000001"},
 		"forked":            {beat(func(h *allowlist.Heartbeat) { h.Digest = digest(t, "9") }), "another list of revision 7"},
@@ -147,6 +148,32 @@ func TestProblems(t *testing.T) {
 				t.Errorf("got %q, want only %q", report.Problems, want)
 			}
 		})
+	}
+}
+
+// TestUnvouched: only a list that is newer than the one that is vouched for, and nothing else that is wrong, is worth
+// another look.
+func TestUnvouched(t *testing.T) {
+	bounds := allowlist.DefaultSettings()
+	for name, tc := range cases(t) {
+		found := sound(t)
+		tc.change(found)
+		if got, want := inspection.NewReport(found, &bounds).Unvouched(), name == "not vouched for"; got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	for name, change := range map[string]func(*allowlist.Heartbeat){
+		"an epoch before":     func(h *allowlist.Heartbeat) { h.Epoch, h.Revision = epoch-1, 9 },
+		"and withdrawn":       func(h *allowlist.Heartbeat) { h.Revision, h.Reason = 6, "the file is gone" },
+		"and stale":           func(h *allowlist.Heartbeat) { h.Revision, h.PublishedAt = 6, now.Add(-time.Minute) },
+		"an epoch after":      func(h *allowlist.Heartbeat) { h.Epoch, h.Revision = epoch+1, 6 },
+		"and from the future": func(h *allowlist.Heartbeat) { h.Revision, h.PublishedAt = 6, now.Add(time.Minute) },
+	} {
+		found := sound(t)
+		change(found.Heartbeats[0].Heartbeat)
+		if got, want := inspection.NewReport(found, &bounds).Unvouched(), name == "an epoch before"; got != want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }
 

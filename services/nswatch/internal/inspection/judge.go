@@ -1,6 +1,7 @@
 package inspection
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -70,4 +71,13 @@ func pairProblems(snapshot *allowkv.KeptRecord, beat *allowlist.Heartbeat) []str
 		return []string{fmt.Sprintf("the heartbeat vouches for another list of revision %d of epoch %d than the one that is there: %s, not %s", s.Revision, s.Epoch, beat.Digest, snapshot.Digest)}
 	}
 	return nil
+}
+
+// unvouched reports that the newest snapshot is newer than the one which the newest heartbeat vouches for.
+func unvouched(found *allowkv.Inspection) bool {
+	if len(found.Snapshots) == 0 || len(found.Heartbeats) == 0 {
+		return false
+	}
+	s, beat := found.Snapshots[0].Snapshot, found.Heartbeats[0].Heartbeat
+	return s != nil && beat != nil && cmp.Or(cmp.Compare(s.Epoch, beat.Epoch), cmp.Compare(s.Revision, beat.Revision)) > 0
 }

@@ -22,7 +22,15 @@ type Report struct {
 	Heartbeat *Record `json:"heartbeat"`
 	// Changes are the snapshots before the newest one and that one, newest first, without their namespaces.
 	Changes []Record `json:"changes"`
+
+	unvouched bool
 }
+
+// Unvouched says that nothing is wrong but that the snapshot is newer than the one that the heartbeat vouches for. So it
+// is for a moment whenever a list is published, which is one write for the list and, at once after it, one to vouch for it
+// (protocol W6). Readers go on with the list before in that moment, so a look that falls into it says nothing against
+// the list, and whoever judges looks again.
+func (r *Report) Unvouched() bool { return r.unvouched }
 
 // Record is one record as a person sees it.
 type Record struct {
@@ -93,6 +101,7 @@ type Beat struct {
 func NewReport(found *allowkv.Inspection, bounds *allowlist.Settings) *Report {
 	r := &Report{GatewayID: clean(found.GatewayID), At: found.LocalTime.UTC(), Problems: problems(found, bounds), Changes: []Record{}}
 	r.Usable = len(r.Problems) == 0
+	r.unvouched = len(r.Problems) == 1 && unvouched(found)
 	r.Snapshot = newest(found, found.Snapshots)
 	r.Heartbeat = newest(found, found.Heartbeats)
 	for i := range found.Snapshots {
