@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -85,5 +86,13 @@ func stop(t *testing.T, s *supervisor.Site, client *supervisor.Client, b *superv
 	t.Cleanup(func() {
 		cancel()
 		call.Wait()
+	})
+	// The phase shows before the Pod is told to end, and from then on the stop only waits.
+	cluster.Eventually(t, name+" is told to end", func(ctx context.Context) error {
+		pod, err := s.Cluster.Client().CoreV1().Pods(b.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil && pod.DeletionTimestamp == nil {
+			err = errors.New("it is not")
+		}
+		return err
 	})
 }
