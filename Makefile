@@ -17,8 +17,8 @@ GOLANGCI := $(TOOLS)/golangci-lint
 GOVULN := $(TOOLS)/govulncheck
 PROTOC := $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 
-VERSION ?= $(shell git describe --tags --always 2>/dev/null || echo unknown)
-COMMIT ?= $(shell git describe --always --abbrev=40 --dirty 2>/dev/null || echo unknown)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT ?= $(shell git describe --always --abbrev=40 '--exclude=*' --dirty 2>/dev/null || echo unknown)
 TELEMETRY := github.com/portcullis-mesh/portcullis/shared/telemetry
 LDFLAGS := -s -w -X $(TELEMETRY).version=$(VERSION) -X $(TELEMETRY).commit=$(COMMIT)
 

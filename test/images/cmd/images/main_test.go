@@ -1,0 +1,76 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// output is that of a command in dir, with nothing of the machine's own configuration and nothing of a make that runs the test.
+func output(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example", "MAKEFLAGS=", "MAKELEVEL=")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// TestStamps: make images and the command by itself say the same of the same sources, and the commit is one whatever tags there are. Else
+// two clones of one commit, of which one has the tag, would give two digests.
+func TestStamps(t *testing.T) {
+	t.Parallel()
+	makefile, err := filepath.Abs("../../../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	change := func(text string) {
+		if err := os.WriteFile(filepath.Join(dir, "file"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit := func(text string) {
+		change(text)
+		output(t, dir, "git", "add", ".")
+		output(t, dir, "git", "commit", "--quiet", "--message", text)
+	}
+	output(t, dir, "git", "init", "--quiet", "--initial-branch=main")
+	commit("first")
+	hash := func() string { return output(t, dir, "git", "rev-parse", "HEAD") }
+	for _, tc := range []struct {
+		name    string
+		do      func()
+		version func() string
+		dirty   string
+	}{
+		{"no tag", func() {}, func() string { return hash()[:7] }, ""},
+		{"an annotated tag", func() { output(t, dir, "git", "tag", "--annotate", "--message", "x", "v0.1.0") }, func() string { return "v0.1.0" }, ""},
+		{"a changed file", func() { change("other") }, func() string { return "v0.1.0-dirty" }, "-dirty"},
+		{"a commit later", func() { commit("second") }, func() string { return "v0.1.0-1-g" + hash()[:7] }, ""},
+		{"a light tag", func() { output(t, dir, "git", "tag", "v0.2.0") }, func() string { return "v0.2.0" }, ""},
+	} {
+		tc.do()
+		stamp, err := stampOf(t.Context(), dir, options{})
+		if err != nil {
+			t.Fatalf("%s: %v", tc.name, err)
+		}
+		typed := output(t, dir, "make", "--no-print-directory", "-n", "-f", makefile, "images")
+		made := regexp.MustCompile(`--version '(.*)' --commit '(.*)'`).FindStringSubmatch(typed)
+		if made == nil {
+			t.Fatalf("make images stamps nothing: %s", typed)
+		}
+		for by, got := range map[string][2]string{"the command": {stamp.Version, stamp.Commit}, "make": {made[1], made[2]}} {
+			if want := [2]string{tc.version(), hash() + tc.dirty}; got != want {
+				t.Errorf("%s: %s says %q, want %q", tc.name, by, got, want)
+			}
+		}
+	}
+}
