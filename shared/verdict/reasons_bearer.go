@@ -130,12 +130,12 @@ var bearerSpecs = [...]Spec{
 	},
 	{
 		Reason: CredentialNotAccepted, Outcome: Denied, Code: codes.Unauthenticated,
-		Doc:     "The API server does not authenticate the credential: it is no token of this cluster, expired, or bound to an object that is gone; or the API server could not check it, which it answers in the same way.",
+		Doc:     "The API server does not authenticate the credential: it is no token of this cluster, expired, for another audience, or bound to an object that is gone; or the API server could not check it, which it answers in the same way.",
 		Message: sayNotAccepted,
 	},
 	{
 		Reason: AudienceNotAccepted, Outcome: Denied, Code: codes.Unauthenticated,
-		Doc:     "The token is not for the audience openshell-gateway, or the API server does not know audiences.",
+		Doc:     "The API server authenticates the token, and does not confirm that it is for the audience openshell-gateway: it, or what answers for it, does not know audiences.",
 		Message: sayNotAccepted,
 	},
 	{
