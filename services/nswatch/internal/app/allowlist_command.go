@@ -85,7 +85,7 @@ func (a allowlistCommands) show() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Print the newest snapshot and heartbeat, whether they verify, and the last changes",
-		Long:  "Print the newest snapshot and heartbeat, whether they verify, and the last changes. The exit code is 0 when they\ncould be shown, whatever they are worth; verify is the command that judges.",
+		Long:  "Print the newest snapshot and heartbeat, whether they verify, and the last changes. The exit code is 0 when they\ncould be shown, whatever they are worth; verify is the command that judges. Like it, it looks again at a list that is\nnewer than the one that is vouched for.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, err := formOf(output, inspection.WriteTable, inspection.WriteJSON)
@@ -105,8 +105,8 @@ func (a allowlistCommands) verify() *cobra.Command {
 		Short: "Exit with 0 only if the published allowlist is one that readers can use now",
 		Long: `Exit with 0 only if the snapshot and the heartbeat verify and belong together, and the heartbeat vouches for the list
 and is younger than max_staleness by the clocks of its writer and of this machine. Otherwise each reason is printed. A list
-that nobody vouches for yet is looked at again, for two heartbeat_interval and at least two seconds. A reader may know
-more, such as a revision that must not come back.`,
+that is newer than the one that is vouched for is looked at again, for two heartbeat_interval and at least two seconds. A
+reader may know more, such as a revision that must not come back.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.inspect(cmd, func(report *inspection.Report) error {

@@ -79,8 +79,9 @@ func TestBucketForPeople(t *testing.T) {
 	// A list is two writes. What falls between them is not said to be unusable; a writer that stays there is.
 	digest := b.store(3, 0, "team")
 	fails(t, do("allowlist", "verify"), "vouches for revision 2 of epoch 1, and the snapshot is revision 3")
-	verify := program.Start(t, "allowlist", "verify", "--config", file)
-	time.Sleep(200 * time.Millisecond)
+	slow := write(t, "slow.toml", reader(server.URL(), public)+"heartbeat_interval = \"10s\"\nheartbeat_ttl = \"20s\"\nmax_staleness = \"1m\"\n")
+	verify := program.Start(t, "allowlist", "verify", "--config", slow)
+	time.Sleep(500 * time.Millisecond)
 	b.vouch(3, 0, digest)
 	commandtest.Eventually(t, "usable", func() bool { return strings.HasPrefix(verify.Stdout.String(), "usable: revision 3") })
 	verify.Stop()

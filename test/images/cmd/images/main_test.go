@@ -5,17 +5,38 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// output is that of a command in dir, with nothing of the machine's own configuration and nothing of a make that runs the test.
+// apart takes out of the environment what git and make would go by: the machine's configuration, the repository of a hook, and the variables of
+// a make that runs the test.
+func apart(t *testing.T) {
+	t.Helper()
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, "GIT_") || slices.Contains([]string{"VERSION", "COMMIT", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"}, name) {
+			t.Setenv(name, "") // so that it is put back
+			if err := os.Unsetenv(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, name := range []string{"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"} {
+		t.Setenv(name, os.DevNull)
+	}
+	for _, who := range []string{"GIT_AUTHOR", "GIT_COMMITTER"} {
+		t.Setenv(who+"_NAME", "a")
+		t.Setenv(who+"_EMAIL", "a@example")
+	}
+}
+
+// output is that of a command in dir.
 func output(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example",
-		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example", "MAKEFLAGS=", "MAKELEVEL=")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
@@ -26,7 +47,7 @@ func output(t *testing.T, dir, name string, args ...string) string {
 // TestStamps: make images and the command by itself say the same of the same sources, and the commit is one whatever tags there are. Else
 // two clones of one commit, of which one has the tag, would give two digests.
 func TestStamps(t *testing.T) {
-	t.Parallel()
+	apart(t)
 	makefile, err := filepath.Abs("../../../../Makefile")
 	if err != nil {
 		t.Fatal(err)
